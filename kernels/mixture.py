@@ -1,34 +1,85 @@
 """Mixtures: posterior of the component, expected statistics, likelihood.
 
-``γ_k(x) ∝ w_k p(x|k)``, ``S(V|Θ) = Σ_x (γ_k, γ_k φ(x))``, one pass over the rows, a block at a time.
+``γ_k(x) ∝ w_k p(x|k)``, ``S(V|Θ) = Σ_x (γ_k, γ_k φ(x))``, in one pass over the rows,
+a block at a time.
 """
 
 import numpy as np
 
 from . import simd
-from .family import accumulate, log_density
+from .family import accumulate, add_own, log_density, maximize
 from .options import inlined, kernel
 from .rows import block_rows, block_width, read_block, whole_groups
 
+_LEAST = -1.7976931348623157e308
 
-@inlined
-def normalise(log_p, n, log_total):
+
+@kernel
+def normalise(log_p, n_components, width, n, log_total):
     """Turn ``log_p[k, i]`` into posteriors over ``k``; ``log_total[i]`` is what they summed to."""
-    n_components = log_p.shape[0]
     for i in range(0, whole_groups(n), 4):
-        # An impossible row (every term -inf) gets the total -inf and no posterior, never a NaN.
-        top = simd.splat(-1.7976931348623157e308)
+        top = simd.splat(_LEAST)
         for k in range(n_components):
-            top = simd.maximum(simd.load(log_p[k], i), top)
+            top = simd.maximum(simd.load(log_p, k * width + i), top)
         s = simd.splat(0.0)
         for k in range(n_components):
-            p = simd.exp(simd.load(log_p[k], i) - top)
-            simd.store(log_p[k], i, p)
+            p = simd.exp(simd.load(log_p, k * width + i) - top)
+            simd.store(log_p, k * width + i, p)
             s = s + p
         simd.store(log_total, i, top + simd.log(s))
         s = simd.splat(1.0) / s
         for k in range(n_components):
-            simd.store(log_p[k], i, simd.load(log_p[k], i) * s)
+            simd.store(log_p, k * width + i, simd.load(log_p, k * width + i) * s)
+
+
+@inlined
+def workspace(n_components, n_columns, n_rows):
+    """Buffers for blocks of at most ``n_rows``: rows of a block, block, work, gamma, log_total."""
+    size = max(min(block_rows(n_columns), n_rows), 1)
+    width = block_width(whole_groups(size))
+    block = np.zeros(n_columns * width)
+    work = np.zeros(2 * (n_columns + 4) * width)
+    gamma = np.zeros((n_components, width))
+    return size, block, work, gamma, np.zeros(width)
+
+
+@inlined
+def posterior(rows, first, n, log_weights, family, space):
+    """Fill gamma and log_total of the workspace for ``n`` rows."""
+    _, block, work, gamma, log_total = space
+    n_components, width = gamma.shape
+    read_block(rows, first, n, block, width)
+    for k in range(n_components):
+        gamma[k, :] = log_weights[k]
+    log_density(family, block, width, n, gamma, work)
+    normalise(gamma.reshape(-1), n_components, width, n, log_total)
+
+
+@inlined
+def absorb(first, n, row_weights, family, mass, statistics, space):
+    """Add the statistics of a block whose posterior is known; returns its log-likelihood."""
+    _, block, work, gamma, log_total = space
+    n_components, width = gamma.shape
+    if row_weights.shape[0] > 0:
+        for i in range(n):
+            # A row of weight zero is left out, whatever it holds.
+            w = row_weights[first + i]
+            log_total[i] = log_total[i] * w if w > 0.0 else 0.0
+        for k in range(n_components):
+            for i in range(n):
+                gamma[k, i] *= row_weights[first + i]
+    log_likelihood = 0.0
+    for i in range(n):
+        log_likelihood += log_total[i]
+    for k in range(n_components):
+        s = 0.0
+        for i in range(n):
+            s += gamma[k, i]
+        mass[k] += s
+        for i in range(n, whole_groups(n)):
+            gamma[k, i] = 0.0
+    accumulate(family, block, width, n, gamma, statistics, work)
+    return log_likelihood
 
 
 @kernel
@@ -37,35 +88,65 @@ def expect(rows, start, stop, row_weights, log_weights, family, mass, statistics
 
     ``row_weights`` is empty when every row counts once.
     """
-    n_components = log_weights.shape[0]
-    n_columns = rows.offsets.shape[0]
-    size = min(block_rows(n_columns), max(stop - start, 1))
-    width = block_width(whole_groups(size))
-    block = np.empty(n_columns * width)
-    work = np.empty((n_columns + 4) * width)
-    gamma = np.empty((n_components, width))
-    log_total = np.empty(width)
-    weighted = row_weights.shape[0] > 0
+    space = workspace(log_weights.shape[0], rows.offsets.shape[0], stop - start)
     log_likelihood = 0.0
-    for first in range(start, stop, size):
-        n = min(size, stop - first)
-        read_block(rows, first, n, block, width)
-        for k in range(n_components):
-            gamma[k, :] = log_weights[k]
-        log_density(family, block, width, n, gamma, work)
-        normalise(gamma, n, log_total)
-        if weighted:
-            for i in range(n):
-                log_total[i] *= row_weights[first + i]
-            for k in range(n_components):
-                for i in range(n):
-                    gamma[k, i] *= row_weights[first + i]
-        for i in range(n):
-            log_likelihood += log_total[i]
-        for k in range(n_components):
-            s = 0.0
-            for i in range(n):
-                s += gamma[k, i]
-            mass[k] += s
-        accumulate(family, block, width, n, gamma, statistics, work)
+    for first in range(start, stop, space[0]):
+        n = min(space[0], stop - first)
+        posterior(rows, first, n, log_weights, family, space)
+        log_likelihood += absorb(first, n, row_weights, family, mass, statistics, space)
     return log_likelihood
+
+
+@kernel
+def infer(rows, start, stop, log_weights, family, log_totals, posteriors, labels):
+    """Per row: ``log p(x)``, the posterior over components, the likeliest one.
+
+    Each of the last three arguments may be empty, and is then not wanted.
+    """
+    n_components = log_weights.shape[0]
+    space = workspace(n_components, rows.offsets.shape[0], stop - start)
+    _, _, _, gamma, log_total = space
+    for first in range(start, stop, space[0]):
+        n = min(space[0], stop - first)
+        posterior(rows, first, n, log_weights, family, space)
+        if log_totals.shape[0] > 0:
+            log_totals[first : first + n] = log_total[:n]
+        if posteriors.shape[0] > 0:
+            for i in range(n):
+                for k in range(n_components):
+                    posteriors[first + i, k] = gamma[k, i]
+        if labels.shape[0] > 0:
+            for i in range(n):
+                best = 0
+                for k in range(1, n_components):
+                    if gamma[k, i] > gamma[best, i]:
+                        best = k
+                labels[first + i] = best
+
+
+@kernel
+def accumulate_given(rows, start, stop, responsibilities, family, mass, statistics):
+    """Add the statistics of rows whose responsibilities, (stop - start, K), are given."""
+    n_components = responsibilities.shape[1]
+    space = workspace(n_components, rows.offsets.shape[0], stop - start)
+    _, block, _, gamma, _ = space
+    nothing = np.empty(0)
+    for first in range(start, stop, space[0]):
+        n = min(space[0], stop - first)
+        read_block(rows, first, n, block, gamma.shape[1])
+        for i in range(n):
+            for k in range(n_components):
+                gamma[k, i] = responsibilities[first - start + i, k]
+        absorb(first, n, nothing, family, mass, statistics, space)
+
+
+@kernel
+def own(family, mass, statistics, horizon):
+    """Add the family's own statistics (``family.add_own``)."""
+    add_own(family, mass, statistics, horizon)
+
+
+@kernel
+def maximise(family, mass, statistics, fixed):
+    """Set the family's parameters to the maximum of Q (``family.maximize``)."""
+    return maximize(family, mass, statistics, fixed)

@@ -5,13 +5,43 @@ cached on disk. Fast-math is limited to what keeps infinities and NaN meaningful
 reassociated (so that they vectorise) and multiply-adds contracted.
 """
 
+import hashlib
+from pathlib import Path
+
 from numba import njit, types
+from numba.core.caching import FunctionCache
 from numba.extending import overload, register_jitable
 
 FASTMATH = frozenset({"reassoc", "contract", "nsz", "arcp"})
 
-#: Decorator of every kernel that Python calls.
-kernel = njit(nogil=True, cache=True, fastmath=set(FASTMATH), error_model="numpy")
+
+def _fingerprint():
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+_FINGERPRINT = _fingerprint()
+
+
+class _Cache(FunctionCache):
+    """Numba's cache on disk, keyed by every kernel's source.
+
+    Numba looks only at the file of the function it compiles, and would go on using stale code
+    after a change to a kernel that is compiled into it from another file.
+    """
+
+    def _index_key(self, signature, codegen):
+        return (*super()._index_key(signature, codegen), _FINGERPRINT)
+
+
+def kernel(function):
+    """Decorate a kernel that Python calls."""
+    dispatcher = njit(nogil=True, fastmath=set(FASTMATH), error_model="numpy")(function)
+    dispatcher._cache = _Cache(function)
+    return dispatcher
+
 
 #: Decorator of helpers that only kernels call; they are compiled into their caller.
 inlined = register_jitable(fastmath=set(FASTMATH), error_model="numpy")

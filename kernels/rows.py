@@ -11,27 +11,17 @@ from collections import namedtuple
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, types
+from numba import types
 from numba.extending import intrinsic
 
-from .options import inlined
+from .options import inlined, kernel
 
 #: ``offsets[c]`` is the distance in bytes from the start of a row to its column ``c``.
 Rows = namedtuple("Rows", "address row_stride offsets code")
 
-#: The element types that are read in place; ``Rows.code`` is the position in this list.
-READABLE = (
-    np.float64,
-    np.float32,
-    np.uint8,
-    np.int8,
-    np.int16,
-    np.uint16,
-    np.int32,
-    np.uint32,
-    np.int64,
-    np.uint64,
-)
+#: The element types that are read in place; ``Rows.code`` is the position in this list. Others are
+#: converted a chunk at a time before they come here.
+READABLE = (np.float64, np.float32, np.uint8, np.int16, np.int32, np.int64)
 
 #: Rows are taken eight at a time, two vectors of four.
 GROUP = 8
@@ -45,16 +35,32 @@ def rows_of(array, columns=None):
     return Rows(array.ctypes.data, array.strides[0], offsets, code)
 
 
-@intrinsic
-def _pointer(typing_context, address):
-    def generate(context, builder, signature, arguments):
-        return builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
+def _element(llvm_type, convert):
+    @intrinsic
+    def element(typing_context, address):
+        """The element at ``address`` as a double."""
 
-    return types.voidptr(types.int64), generate
+        def generate(context, builder, signature, arguments):
+            pointer = builder.inttoptr(arguments[0], llvm_type.as_pointer())
+            value = builder.load(pointer, align=1)
+            return convert(builder, value) if convert else value
+
+        return types.float64(types.int64), generate
+
+    return element
+
+
+_DOUBLE = ir.DoubleType()
+_float64 = _element(_DOUBLE, None)
+_float32 = _element(ir.FloatType(), lambda builder, value: builder.fpext(value, _DOUBLE))
+_uint8 = _element(ir.IntType(8), lambda builder, value: builder.uitofp(value, _DOUBLE))
+_int16 = _element(ir.IntType(16), lambda builder, value: builder.sitofp(value, _DOUBLE))
+_int32 = _element(ir.IntType(32), lambda builder, value: builder.sitofp(value, _DOUBLE))
+_int64 = _element(ir.IntType(64), lambda builder, value: builder.sitofp(value, _DOUBLE))
 
 
 @inlined
-def _copy(dtype, rows, first, n, block, width):
+def _copy(element, rows, first, n, block, width):
     # Eight columns at a time: each row's piece is then about one cache line, read once.
     n_columns = rows.offsets.shape[0]
     for start in range(0, n_columns, 8):
@@ -62,34 +68,25 @@ def _copy(dtype, rows, first, n, block, width):
         for i in range(n):
             row = rows.address + (first + i) * rows.row_stride
             for c in range(start, stop):
-                element = carray(_pointer(row + rows.offsets[c]), (1,), dtype)
-                block[c * width + i] = element[0]
+                block[c * width + i] = element(row + rows.offsets[c])
 
 
-@inlined
+@kernel
 def read_block(rows, first, n, block, width):
     """Copy rows ``first .. first + n - 1`` into ``block``; the last group is filled with zeros."""
     code = rows.code
     if code == 0:
-        _copy(np.float64, rows, first, n, block, width)
+        _copy(_float64, rows, first, n, block, width)
     elif code == 1:
-        _copy(np.float32, rows, first, n, block, width)
+        _copy(_float32, rows, first, n, block, width)
     elif code == 2:
-        _copy(np.uint8, rows, first, n, block, width)
+        _copy(_uint8, rows, first, n, block, width)
     elif code == 3:
-        _copy(np.int8, rows, first, n, block, width)
+        _copy(_int16, rows, first, n, block, width)
     elif code == 4:
-        _copy(np.int16, rows, first, n, block, width)
-    elif code == 5:
-        _copy(np.uint16, rows, first, n, block, width)
-    elif code == 6:
-        _copy(np.int32, rows, first, n, block, width)
-    elif code == 7:
-        _copy(np.uint32, rows, first, n, block, width)
-    elif code == 8:
-        _copy(np.int64, rows, first, n, block, width)
+        _copy(_int32, rows, first, n, block, width)
     else:
-        _copy(np.uint64, rows, first, n, block, width)
+        _copy(_int64, rows, first, n, block, width)
     for c in range(rows.offsets.shape[0]):
         for i in range(n, whole_groups(n)):
             block[c * width + i] = 0.0
@@ -115,5 +112,5 @@ def block_rows(n_columns):
 
 @inlined
 def block_width(n_rows):
-    """The distance between columns of a block: padded, so that they fall in different cache sets."""
+    """The distance between columns of a block, padded so that they fall in other cache sets."""
     return n_rows + GROUP

@@ -1,0 +1,54 @@
+"""Families of component distributions."""
+
+from __future__ import annotations
+
+from .base import ExponentialFamily, Family
+from .categorical import Categorical
+from .gaussian import Gaussian
+from .linear import Bernoulli, Beta, Exponential, Gamma, Multinomial, Poisson
+from .product import Product
+
+__all__ = ["Bernoulli", "Beta", "Categorical", "Exponential", "ExponentialFamily", "Family",
+           "Gamma", "Gaussian", "Multinomial", "Poisson", "Product"]  # fmt: skip
+
+_BY_NAME = {
+    kind.__name__: kind
+    for kind in (Bernoulli, Beta, Categorical, Exponential, Gamma, Gaussian, Multinomial, Poisson)
+}
+
+
+def as_family(family) -> Family:
+    """A family from an instance, or from the lower-case name of one that needs no arguments."""
+    if isinstance(family, Family):
+        return family
+    names = {name.lower(): kind for name, kind in _BY_NAME.items() if kind is not Categorical}
+    if isinstance(family, str) and family in names:
+        return names[family]()
+    raise ValueError(
+        f"family must be one of {sorted(names)}, or an instance from fastem.families or of a "
+        f"subclass of fastem.ExponentialFamily; got {family!r}."
+    )
+
+
+def family_to_settings(family) -> dict:
+    """What makes a family, as JSON can hold it."""
+    kind = next(c for c in type(family).__mro__ if not c.__name__.startswith("_"))
+    return {"family": kind.__name__, **family.settings()}
+
+
+def family_from_settings(settings, known=()) -> Family:
+    """The inverse of :func:`family_to_settings`; ``known`` are families of the user's own."""
+    settings = dict(settings)
+    name = settings.pop("family")
+    for family in known:
+        if type(family).__name__ == name:
+            return family
+    if name == "Product":
+        members = [(family_from_settings(f, known), c) for f, c in settings["members"]]
+        return Product(*members)
+    if name not in _BY_NAME:
+        raise ValueError(
+            f"The file holds a model of the family {name}, which is not one of fastem's. "
+            f"Pass it: fastem.load(path, families=[{name}()])."
+        )
+    return _BY_NAME[name](**settings)

@@ -1,0 +1,152 @@
+"""The algorithms, each written once, for any model.
+
+A model is a value with four functions: ``expect`` S(V|Θ), ``own`` S(Θ), ``maximize`` M and
+``log_joint`` Q. Everything below is made of these, and of the fact that statistics add and scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from .learning_rate import rates, step_size
+from .statistics import Statistics
+
+__all__ = ["align", "average", "batch", "combine", "divergence", "online", "own_by_simulation",
+           "upper_bound"]  # fmt: skip
+
+
+def batch(model, data):
+    """One step of batch EM: ``M(S(V|Θ))``.
+
+    Returns
+    -------
+    model
+        The next model.
+    """
+    return model.maximize(model.expect(data).statistics)
+
+
+def online(model, data, eta, memory: Statistics | None = None):
+    """One step of online EM: ``M(ρ S(V|Θ) + (1 - ρ) s)`` with ``ρ = η / (1 + η)``.
+
+    Parameters
+    ----------
+    model
+        The present model Θ.
+    data
+        The new batch V.
+    eta : float
+        Learning rate, positive. Infinity is batch EM on the batch; near zero the model stays.
+    memory : Statistics, optional
+        The running statistics ``s`` of Cappé and Moulines. By default the memory is the model
+        itself, ``s = S(Θ)``, as in the paper.
+
+    Returns
+    -------
+    model, statistics
+        The next model, and the statistics it maximises, which are the next memory.
+    """
+    rho = step_size(rates(eta, 1, 1)[0])
+    expectation = model.expect(data)
+    if memory is None:
+        memory = model.own(expectation.horizon)
+    statistics = expectation.statistics * rho + memory * (1.0 - rho)
+    return model.maximize(statistics), statistics
+
+
+def combine(models: Sequence, weights=None, horizon=None):
+    """The model of least total divergence to several: ``M(Σ α_m S(Θ_m))``."""
+    weights = _combining_weights(models, weights)
+    total = sum(model.own(horizon) * alpha for model, alpha in zip(models, weights, strict=True))
+    return models[0].maximize(total)
+
+
+def average(models: Sequence, weights=None):
+    """Plain averaging of the parameters, which combining is compared with."""
+    weights = _combining_weights(models, weights)
+    parameters = [model.parameters for model in models]
+    return models[0].with_parameters(
+        {
+            name: sum(alpha * p[name] for p, alpha in zip(parameters, weights, strict=True))
+            for name in parameters[0]
+        }
+    )
+
+
+def divergence(model, other, horizon=None) -> float:
+    """``Δ(Θ, Θ̃) = Q(S(Θ), Θ) - Q(S(Θ), Θ̃)``: the relative entropy of the joint laws."""
+    model.check_same_kind(other)
+    statistics = model.own(horizon)
+    return float(model.log_joint(statistics) - other.log_joint(statistics))
+
+
+def upper_bound(model, other, data) -> float:
+    """EM's bound at Θ on the mean negative log-likelihood of Θ̃.
+
+    ``U_Θ(Θ̃|V) = NLL(Θ|V) + Q(S(V|Θ), Θ) - Q(S(V|Θ), Θ̃)``.
+    """
+    model.check_same_kind(other)
+    expectation = model.expect(data)
+    gap = model.log_joint(expectation.statistics) - other.log_joint(expectation.statistics)
+    return float(gap - expectation.log_likelihood)
+
+
+def own_by_simulation(model, n_samples: int, random_state=None, horizon=None) -> Statistics:
+    """``S(Θ)`` from ``n_samples`` observations drawn from the model, for want of a closed form.
+
+    By the tower rule the mean of ``S(v|Θ)`` over draws ``v`` from Θ is ``S(Θ)``; the error falls
+    as one over the root of ``n_samples``.
+    """
+    rng = np.random.default_rng(random_state)
+    return model.expect(model.draw(n_samples, rng, horizon)).statistics
+
+
+def match(model, other):
+    """The orders that bring two models' components together, for the least divergence.
+
+    Returns the order in which to take those of ``model``, and that for those of ``other``.
+    """
+    _, partners = linear_sum_assignment(model.component_divergences(other))
+    return np.argsort(partners), partners
+
+
+def align(models: Sequence, weights=None, max_rounds: int = 20) -> list:
+    """Reorder the components of models that were trained apart, for least total divergence.
+
+    Each model is matched to the first; then, until nothing changes, to their combination. Every
+    round lowers the total divergence from the models to what they combine to.
+    """
+    weights = _combining_weights(models, weights)
+    centre = models[0]
+    orders = None
+    for _ in range(max_rounds):
+        new = [match(model, centre)[0] for model in models]
+        if orders is not None and all(
+            np.array_equal(a, b) for a, b in zip(orders, new, strict=True)
+        ):
+            break
+        orders = new
+        aligned = [m.reordered(order) for m, order in zip(models, orders, strict=True)]
+        centre = combine(aligned, weights)
+    return aligned
+
+
+def _combining_weights(models, weights):
+    if len(models) == 0:
+        raise ValueError("There is nothing to combine: the list of models is empty.")
+    for model in models[1:]:
+        models[0].check_same_kind(model)
+    if weights is None:
+        return np.full(len(models), 1.0 / len(models))
+    weights = np.asarray(weights, dtype=float)
+    if weights.shape != (len(models),):
+        raise ValueError(
+            f"One weight is needed for each of the {len(models)} models; "
+            f"got weights of shape {weights.shape}."
+        )
+    if not np.isfinite(weights).all() or (weights < 0).any() or weights.sum() <= 0:
+        raise ValueError(f"Weights must be nonnegative and not all zero; got {weights.tolist()}.")
+    return weights / weights.sum()

@@ -1,0 +1,106 @@
+"""Combining, averaging and comparing fitted estimators, or models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from . import algebra
+
+__all__ = ["average", "combine", "divergence"]
+
+
+def combine(models: Sequence, weights=None, *, align: bool = False, horizon=None):
+    """The model of least total divergence to several models.
+
+    Parameters
+    ----------
+    models : sequence
+        Fitted estimators of one kind and size.
+    weights : array-like, optional
+        How much each counts, for instance the number of rows it has seen; equal unless given.
+    align : bool, default=False
+        Reorder the components of each model first, for least total divergence: for models that
+        were trained apart and may have their components in different orders.
+    horizon : optional
+        The size of an observation, for models whose observations have one.
+
+    Returns
+    -------
+    estimator
+        A new one, with the settings of the first.
+    """
+
+    def merge(models):
+        if align:
+            models = algebra.align(models, weights)
+        return algebra.combine(models, weights, horizon)
+
+    return _merge(models, merge)
+
+
+def average(models: Sequence, weights=None, *, align: bool = False):
+    """Plain averaging of all parameters, which combining is compared with.
+
+    Parameters
+    ----------
+    models, weights, align
+        As for :func:`combine`.
+
+    Returns
+    -------
+    estimator
+        A new one, with the settings of the first.
+    """
+
+    def merge(models):
+        if align:
+            models = algebra.align(models, weights)
+        return algebra.average(models, weights)
+
+    return _merge(models, merge)
+
+
+def divergence(model, other, *, align: bool = False, horizon=None) -> float:
+    """The relative entropy ``Δ(Θ, Θ̃)`` of the joint law of one model to that of another.
+
+    It is nonnegative, zero only for equal models, and not symmetric. With ``align`` it is the
+    least over all orders of the components.
+    """
+    one, other = _model_of(model), _model_of(other)
+    one.check_same_kind(other)
+    if align:
+        _, order = algebra.match(one, other)
+        other = other.reordered(order)
+    return algebra.divergence(one, other, horizon)
+
+
+def _merge(models, function):
+    models = list(models)
+    merged = function([_model_of(model) for model in models])
+    if merged.__class__ is models[0].__class__:
+        return merged
+    result = clone(models[0])
+    result._set_model(merged)
+    for name in ("n_features_in_", "feature_names_in_"):
+        if hasattr(models[0], name):
+            setattr(result, name, getattr(models[0], name))
+    result.converged_ = False
+    result.n_iter_ = 0
+    result.lower_bound_ = -np.inf
+    result.lower_bounds_ = []
+    # Online learning goes on where the model that has seen most left off.
+    result.n_steps_ = max(getattr(model, "n_steps_", 0) for model in models)
+    return result
+
+
+def _model_of(estimator):
+    if not hasattr(estimator, "_model"):
+        if hasattr(estimator, "expect") and hasattr(estimator, "own"):
+            return estimator
+        raise TypeError(f"Not a fastem model: {type(estimator).__name__}.")
+    check_is_fitted(estimator)
+    return estimator._model()

@@ -1,0 +1,237 @@
+"""What a family of distributions is: the components of mixtures, the emissions of hidden chains."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from ..kernels import mixture as kernels
+from ..kernels.linear import READY, Linear, LinearSums
+
+__all__ = ["ExponentialFamily", "Family"]
+
+
+class Family(ABC):
+    """A family of distributions, K of them at a time.
+
+    Parameters are a dict of arrays whose first axis is the component. A *packed* family is the
+    named tuple of arrays that kernels work on; *buffers* are the sums a kernel adds to, *blocks*
+    the same as named :class:`~fastem.statistics.Statistics`.
+    """
+
+    #: The names of the parameters, in the order of the kernels' ``fixed`` flags.
+    parameter_names: tuple[str, ...] = ()
+    #: Whether kernels can do every step, so that the online loop needs no Python.
+    compiled = True
+
+    def __eq__(self, other):
+        return type(self) is type(other) and self.settings() == other.settings()
+
+    def __hash__(self):
+        return hash((type(self), repr(self.settings())))
+
+    def __repr__(self):
+        settings = ", ".join(f"{name}={value!r}" for name, value in self.settings().items())
+        return f"{type(self).__name__}({settings})"
+
+    def settings(self) -> dict:
+        """The arguments that make this family, as JSON can hold them."""
+        return {}
+
+    # What a family supplies -----------------------------------------------------------------
+
+    def check(self, X: np.ndarray) -> None:  # noqa: B027 (not every family has something to check)
+        """Raise ``ValueError`` if some entry of ``X`` is outside the support."""
+
+    def prepare(self, X: np.ndarray):
+        """The columns that kernels read, and the part of the log-density they leave out."""
+        return X, None
+
+    @abstractmethod
+    def pack(self, parameters):
+        """The kernels' form of ``parameters``; raises ``ValueError`` if they are impossible."""
+
+    @abstractmethod
+    def unpack(self, packed) -> dict[str, np.ndarray]:
+        """The parameters of a packed family."""
+
+    @abstractmethod
+    def buffers(self, packed):
+        """Sums, all zero, for a packed family."""
+
+    @abstractmethod
+    def collect(self, packed, mass, buffers) -> dict:
+        """Blocks of statistics from a kernel's sums."""
+
+    @abstractmethod
+    def disperse(self, blocks, packed):
+        """A kernel's sums from blocks of statistics; the inverse of :meth:`collect`."""
+
+    @abstractmethod
+    def start(self, centres) -> dict[str, np.ndarray]:
+        """Parameters of K components near ``centres`` (K, D), about which to take statistics."""
+
+    @abstractmethod
+    def draw(self, parameters, labels, rng, horizon=None) -> np.ndarray:
+        """One row for each component in ``labels``."""
+
+    @abstractmethod
+    def cross(self, parameters, other, horizon=None) -> np.ndarray:
+        """``E[log p(x | h' of other)]`` for ``x`` from component ``h``, for all pairs."""
+
+    @abstractmethod
+    def log_joint(self, blocks, mass, packed) -> float:
+        """``Σ_k s₁·θ_k - s₀ G(θ_k)``: the components' part of Q."""
+
+    def n_parameters(self, parameters) -> int:
+        """The number of free parameters."""
+        return sum(array.size for array in parameters.values())
+
+    # What follows for all -------------------------------------------------------------------
+
+    def horizon(self, packed, total, buffers):
+        """The mean size of an observation, if the family's observations have one."""
+        return None
+
+    def flags(self, fixed) -> np.ndarray:
+        """The kernels' form of the names of parameters held fixed."""
+        return np.array([name in fixed for name in self.parameter_names])
+
+    def reorder(self, parameters, order) -> dict[str, np.ndarray]:
+        """The parameters with the components in another order."""
+        return {name: array[order] for name, array in parameters.items()}
+
+    def own(self, packed, mass, horizon=None) -> dict:
+        """Blocks of the family's own expected statistics, ``mass_k E[φ|k]``."""
+        buffers = self.buffers(packed)
+        kernels.own(packed, mass, buffers, self.kernel_horizon(horizon))
+        return self.collect(packed, mass, buffers)
+
+    def kernel_horizon(self, horizon):
+        """The horizon as kernels take it."""
+        return 1.0
+
+    def maximize(self, blocks, mass, packed, fixed=()):
+        """The packed family of greatest ``Q``; raises ``ValueError`` if there is none."""
+        packed = copy_packed(packed)
+        buffers = self.disperse(blocks, packed)
+        if not kernels.maximise(packed, mass, buffers, self.flags(fixed)):
+            raise ValueError(self.failure)
+        return packed
+
+    failure = "The maximum-likelihood parameters of some component do not exist."
+
+
+class ExponentialFamily(Family):
+    """A family of your own: ``log p(x|θ) = log b(x) + θ·φ(x) - G(θ)``.
+
+    Subclass it and define the methods below, in NumPy, for K components at a time. ``D`` is the
+    number of columns of the data and ``P`` that of the features ``φ``. The parameters are the
+    natural ones, ``natural`` of shape (K, P).
+
+    Examples
+    --------
+    The Rayleigh distribution, ``p(x) = x/σ² exp(-x²/2σ²)``:
+
+    >>> import numpy as np
+    >>> import fastem
+    >>> class Rayleigh(fastem.ExponentialFamily):
+    ...     def sufficient(self, X):
+    ...         return X**2
+    ...     def log_base(self, X):
+    ...         return np.log(X).sum(axis=1)
+    ...     def log_partition(self, natural):
+    ...         return -np.log(-2 * natural).sum(axis=1)
+    ...     def mean(self, natural):
+    ...         return -1 / natural
+    ...     def natural(self, mean):
+    ...         return -1 / mean
+    ...     def sample(self, natural, rng):
+    ...         return rng.rayleigh(np.sqrt(-0.5 / natural))
+    >>> X = np.random.default_rng(0).rayleigh([[1.0], [9.0]], size=(2, 500)).reshape(-1, 1)
+    >>> model = fastem.Mixture(Rayleigh(), 2, random_state=0).fit(X)
+    >>> np.sort(np.sqrt(-0.5 / model.natural_).ravel()).round(1)
+    array([1. , 8.9])
+    """
+
+    parameter_names = ("natural",)
+    compiled = False
+
+    @abstractmethod
+    def sufficient(self, X):
+        """``φ(x)`` of each row: (n, D) to (n, P)."""
+
+    def log_base(self, X):
+        """``log b(x)`` of each row: (n, D) to (n,)."""
+        return np.zeros(len(X))
+
+    @abstractmethod
+    def log_partition(self, natural):
+        """``G(θ)`` of each component: (K, P) to (K,)."""
+
+    @abstractmethod
+    def mean(self, natural):
+        """``g(θ) = E[φ]``: (K, P) to (K, P)."""
+
+    @abstractmethod
+    def natural(self, mean):
+        """``g⁻¹(μ)``: (K, P) to (K, P)."""
+
+    @abstractmethod
+    def sample(self, natural, rng):
+        """One draw from each row of parameters: (n, P) to (n, D)."""
+
+    def prepare(self, X):
+        X = np.asarray(X, dtype=float)
+        return np.ascontiguousarray(self.sufficient(X), dtype=float), self.log_base(X)
+
+    def pack(self, parameters):
+        natural = np.ascontiguousarray(parameters["natural"], dtype=float)
+        offsets = -np.asarray(self.log_partition(natural), dtype=float)
+        if not (np.isfinite(natural).all() and np.isfinite(offsets).all()):
+            raise ValueError(self.failure)
+        expected = np.ascontiguousarray(self.mean(natural), dtype=float)
+        return Linear(READY, natural, natural, offsets, expected)
+
+    def unpack(self, packed):
+        return {"natural": packed.natural}
+
+    def buffers(self, packed):
+        return LinearSums(np.zeros_like(packed.natural))
+
+    def collect(self, packed, mass, buffers):
+        return {"sums": buffers.first}
+
+    def disperse(self, blocks, packed):
+        return LinearSums(blocks["sums"].copy())
+
+    def start(self, centres):
+        return {"natural": self.natural(self.sufficient(np.asarray(centres, dtype=float)))}
+
+    def draw(self, parameters, labels, rng, horizon=None):
+        return self.sample(parameters["natural"][labels], rng)
+
+    def cross(self, parameters, other, horizon=None):
+        natural = other["natural"]
+        return self.mean(parameters["natural"]) @ natural.T - self.log_partition(natural)
+
+    def log_joint(self, blocks, mass, packed):
+        return float((blocks["sums"] * packed.natural).sum() + mass @ packed.offsets)
+
+    def maximize(self, blocks, mass, packed, fixed=()):
+        if "natural" in fixed:
+            return packed
+        alive = mass > 0
+        mean = np.where(alive[:, None], blocks["sums"] / np.where(alive, mass, 1)[:, None],
+                        packed.expected)  # fmt: skip
+        natural = np.where(alive[:, None], self.natural(mean), packed.natural)
+        return self.pack({"natural": natural})
+
+
+def copy_packed(packed):
+    """A packed family with arrays of its own."""
+    if isinstance(packed, tuple):
+        parts = [copy_packed(part) for part in packed]
+        return type(packed)(*parts) if hasattr(packed, "_fields") else tuple(parts)
+    return packed.copy() if isinstance(packed, np.ndarray) else packed

@@ -1,0 +1,81 @@
+"""Columns of categories."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..kernels.categorical import Categorical as Packed
+from ..kernels.categorical import CategoricalCounts, refresh_categorical
+from .base import Family
+from .linear import _first_wrong
+
+__all__ = ["Categorical"]
+
+
+class Categorical(Family):
+    """Columns of categories 0 .. C-1. Parameters: ``probabilities`` (K, D, C).
+
+    Parameters
+    ----------
+    n_categories : int
+        How many categories a column may have.
+    """
+
+    parameter_names = ("probabilities",)
+
+    def __init__(self, n_categories):
+        if not (isinstance(n_categories, (int, np.integer)) and n_categories >= 1):
+            raise ValueError(f"n_categories must be a whole number >= 1; got {n_categories!r}.")
+        self.n_categories = int(n_categories)
+
+    def settings(self):
+        return {"n_categories": self.n_categories}
+
+    def check(self, X):
+        top = self.n_categories - 1
+        what = f"Categorical data must be whole numbers from 0 to {top}"
+        _first_wrong(X, ~((X >= 0) & (X <= top)) | (X != np.floor(X)), what)
+
+    def pack(self, parameters):
+        probabilities = np.array(parameters["probabilities"], dtype=float, order="C")
+        if not (probabilities >= 0).all():
+            raise ValueError("probabilities must not be negative.")
+        sums = probabilities.sum(axis=2)
+        if not np.allclose(sums, 1.0, rtol=0, atol=1e-6):
+            k, c = (int(i) for i in np.argwhere(~np.isclose(sums, 1.0, rtol=0, atol=1e-6))[0])
+            raise ValueError(f"probabilities[{k}, {c}] must sum to one; it sums to {sums[k, c]}.")
+        packed = Packed(probabilities, np.empty_like(probabilities))
+        refresh_categorical(packed)
+        return packed
+
+    def unpack(self, packed):
+        return {"probabilities": packed.probabilities}
+
+    def buffers(self, packed):
+        return CategoricalCounts(np.zeros_like(packed.probabilities))
+
+    def collect(self, packed, mass, buffers):
+        return {"counts": buffers.counts}
+
+    def disperse(self, blocks, packed):
+        return CategoricalCounts(blocks["counts"].copy())
+
+    def start(self, centres):
+        shape = (*np.shape(centres), self.n_categories)
+        return {"probabilities": np.full(shape, 1.0 / self.n_categories)}
+
+    def draw(self, parameters, labels, rng, horizon=None):
+        cumulative = np.cumsum(parameters["probabilities"], axis=2)[labels]
+        u = rng.random(cumulative.shape[:2])[:, :, None]
+        return (u > cumulative[:, :, :-1]).sum(axis=2).astype(float)
+
+    def log_joint(self, blocks, mass, packed):
+        return float((blocks["counts"] * packed.logarithms).sum())
+
+    def cross(self, parameters, other, horizon=None):
+        logarithms = self.pack(other).logarithms
+        return np.einsum("hcj,lcj->hl", parameters["probabilities"], logarithms)
+
+    def n_parameters(self, parameters):
+        n_components, n_columns, n_categories = parameters["probabilities"].shape
+        return n_components * n_columns * (n_categories - 1)

@@ -1,0 +1,368 @@
+"""Gaussian components, with full, tied, diagonal or spherical covariances."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..kernels.gaussian_diagonal import DiagonalGaussian, DiagonalMoments, refresh_diagonal
+from ..kernels.gaussian_full import HALF_LOG_2PI, FullGaussian, FullMoments, padded, refresh_full
+from ..kernels.gaussian_tied import TiedGaussian, TiedMoments, fold_overlap, refresh_tied
+from ..statistics import Moments, SharedMoments
+from .base import Family
+
+__all__ = ["Gaussian"]
+
+
+class Gaussian(Family):
+    """Gaussian components.
+
+    Parameters
+    ----------
+    covariance_type : {'full', 'tied', 'diag', 'spherical'}, default='full'
+        A matrix for each component, one for all, a variance for each column, or one variance for
+        each component.
+    reg_covar : float, default=1e-6
+        The variance of the noise that every observation is taken to carry in each direction. It
+        is what scikit-learn's ``reg_covar`` does, as part of the data's statistics: so a batch
+        step is scikit-learn's, and an online step does not add it again and again.
+    """
+
+    parameter_names = ("means", "covariances")
+    failure = (
+        "Fitting the mixture model failed because some components have ill-defined empirical "
+        "covariance (for instance caused by singleton or collapsed samples). Try to decrease the "
+        "number of components, increase reg_covar, or scale the input data."
+    )
+
+    def __new__(cls, covariance_type="full", reg_covar=1e-6):
+        kinds = {
+            "full": _Full, "tied": _Tied, "diag": _Diagonal, "spherical": _Spherical
+        }  # fmt: skip
+        if covariance_type not in kinds:
+            raise ValueError(
+                f"covariance_type must be one of {sorted(kinds)}; got {covariance_type!r}."
+            )
+        return super().__new__(kinds[covariance_type])
+
+    def __init__(self, covariance_type="full", reg_covar=1e-6):
+        if not reg_covar >= 0:
+            raise ValueError(f"reg_covar must be zero or more; got {reg_covar!r}.")
+        self.covariance_type = covariance_type
+        self.reg_covar = float(reg_covar)
+
+    def __reduce__(self):
+        return Gaussian, (self.covariance_type, self.reg_covar)
+
+    def __repr__(self):
+        return f"Gaussian({self.covariance_type!r}, reg_covar={self.reg_covar!r})"
+
+    def settings(self):
+        return {"covariance_type": self.covariance_type, "reg_covar": self.reg_covar}
+
+    def cross(self, parameters, other, horizon=None):
+        packed = self.pack(other)
+        own = self.own(self.pack(parameters), np.ones(len(parameters["means"])))["moments"]
+        return np.stack([self.expected_log_density(own, h, packed) for h in range(len(own.mean))])
+
+    def log_joint(self, blocks, mass, packed):
+        moments = blocks["moments"]
+        total = 0.0
+        for h in range(len(mass)):
+            if mass[h] > 0:
+                total += mass[h] * self.expected_log_density(moments, h, packed, only=h)
+        return float(total)
+
+
+def _offset(diagonal):
+    """``log det P - ½ D log 2π`` from the diagonal of ``P``."""
+    return np.log(diagonal).sum() - len(diagonal) * HALF_LOG_2PI
+
+
+def _contiguous(array):
+    return np.array(array, dtype=float, order="C")
+
+
+class _Full(Gaussian):
+    def pack(self, parameters):
+        means = _contiguous(parameters["means"])
+        n_components, n_columns = means.shape
+        size = padded(n_columns)
+        packed = FullGaussian(
+            means,
+            _contiguous(parameters["covariances"]),
+            np.zeros((n_components, size * size)),
+            np.zeros(n_components),
+            self.reg_covar,
+        )
+        if "precisions_cholesky" in parameters:
+            for k, upper in enumerate(parameters["precisions_cholesky"]):
+                packed.factors[k].reshape(size, size)[:n_columns, :n_columns] = np.transpose(upper)
+                packed.offsets[k] = _offset(np.diag(upper))
+            return packed
+        for k in range(n_components):
+            if not refresh_full(packed, k):
+                raise ValueError(_not_positive_definite(f"The covariance of component {k}"))
+        return packed
+
+    def unpack(self, packed):
+        return {"means": packed.means, "covariances": packed.covariances}
+
+    def precisions_cholesky(self, packed):
+        """``U`` with ``Σ⁻¹ = U Uᵀ``, upper triangular, as scikit-learn has it."""
+        n_components, n_columns = packed.means.shape
+        size = padded(n_columns)
+        factors = packed.factors.reshape(n_components, size, size)[:, :n_columns, :n_columns]
+        return np.swapaxes(factors, 1, 2).copy()
+
+    def buffers(self, packed):
+        return FullMoments(np.zeros_like(packed.means), np.zeros_like(packed.factors))
+
+    def collect(self, packed, mass, buffers):
+        n_components, n_columns = packed.means.shape
+        size = padded(n_columns)
+        shift = buffers.first / np.where(mass > 0, mass, 1)[:, None]
+        scatter = buffers.second.reshape(n_components, size, size)[:, :n_columns, :n_columns]
+        scatter = scatter - buffers.first[:, :, None] * shift[:, None, :]
+        upper = np.triu_indices(n_columns, 1)
+        scatter[:, upper[0], upper[1]] = scatter[:, upper[1], upper[0]]
+        return {"moments": Moments(mass, packed.means + shift, scatter)}
+
+    def disperse(self, blocks, packed):
+        moments = blocks["moments"]
+        buffers = self.buffers(packed)
+        n_components, n_columns = packed.means.shape
+        size = padded(n_columns)
+        shift = moments.mean - packed.means
+        buffers.first[:] = moments.mass[:, None] * shift
+        second = buffers.second.reshape(n_components, size, size)
+        second[:, :n_columns, :n_columns] = (
+            moments.scatter + buffers.first[:, :, None] * shift[:, None, :]
+        )
+        return buffers
+
+    def start(self, centres):
+        n_components, n_columns = np.shape(centres)
+        identity = np.broadcast_to(np.eye(n_columns), (n_components, n_columns, n_columns))
+        return {"means": centres, "covariances": identity}
+
+    def draw(self, parameters, labels, rng, horizon=None):
+        means, covariances = parameters["means"], parameters["covariances"]
+        X = np.empty((len(labels), means.shape[1]))
+        for k in np.unique(labels):
+            chosen = labels == k
+            X[chosen] = rng.multivariate_normal(means[k], covariances[k], chosen.sum())
+        return X
+
+    def expected_log_density(self, moments, h, packed, only=None):
+        components = range(len(packed.means)) if only is None else [only]
+        n_columns = packed.means.shape[1]
+        size = padded(n_columns)
+        covariance = moments.scatter[h] / moments.mass[h]
+        values = []
+        for k in components:
+            P = packed.factors[k].reshape(size, size)[:n_columns, :n_columns]
+            d = P @ (moments.mean[h] - packed.means[k])
+            values.append(packed.offsets[k] - 0.5 * (d @ d + np.sum((P @ covariance) * P)))
+        return np.array(values) if only is None else values[0]
+
+    def n_parameters(self, parameters):
+        n_components, n_columns = parameters["means"].shape
+        return n_components * (n_columns + n_columns * (n_columns + 1) // 2)
+
+
+class _Tied(Gaussian):
+    def pack(self, parameters):
+        means = _contiguous(parameters["means"])
+        n_components, n_columns = means.shape
+        size = padded(n_columns)
+        packed = TiedGaussian(
+            means,
+            _contiguous(parameters["covariances"]),
+            np.zeros(size * size),
+            np.zeros(1),
+            np.zeros((n_components, size)),
+            np.full(size, np.sqrt(0.5)),
+            self.reg_covar,
+        )
+        if "precisions_cholesky" in parameters:
+            upper = np.asarray(parameters["precisions_cholesky"], dtype=float)
+            packed.factor.reshape(size, size)[:n_columns, :n_columns] = upper.T
+            packed.offset[0] = _offset(np.diag(upper))
+            packed.whitened[:, :n_columns] = (means - means[0]) @ upper
+            return packed
+        if not refresh_tied(packed):
+            raise ValueError(_not_positive_definite("The covariance"))
+        return packed
+
+    def unpack(self, packed):
+        return {"means": packed.means, "covariances": packed.covariance}
+
+    def precisions_cholesky(self, packed):
+        """``U`` with ``Σ⁻¹ = U Uᵀ``, upper triangular, as scikit-learn has it."""
+        n_columns = packed.means.shape[1]
+        size = padded(n_columns)
+        return packed.factor.reshape(size, size)[:n_columns, :n_columns].T.copy()
+
+    def buffers(self, packed):
+        n_components = len(packed.means)
+        return TiedMoments(
+            np.zeros_like(packed.means),
+            np.zeros_like(packed.factor),
+            np.zeros((n_components, n_components)),
+        )
+
+    def collect(self, packed, mass, buffers):
+        n_columns = packed.means.shape[1]
+        size = padded(n_columns)
+        fold_overlap(packed.means, buffers)
+        shift = buffers.first / np.where(mass > 0, mass, 1)[:, None]
+        scatter = buffers.residual.reshape(size, size)[:n_columns, :n_columns]
+        scatter = np.tril(scatter) + np.tril(scatter, -1).T - buffers.first.T @ shift
+        return {"moments": SharedMoments(mass, packed.means + shift, scatter)}
+
+    def disperse(self, blocks, packed):
+        moments = blocks["moments"]
+        buffers = self.buffers(packed)
+        n_columns = packed.means.shape[1]
+        size = padded(n_columns)
+        shift = moments.mean - packed.means
+        buffers.first[:] = moments.mass[:, None] * shift
+        residual = buffers.residual.reshape(size, size)
+        residual[:n_columns, :n_columns] = moments.scatter + buffers.first.T @ shift
+        return buffers
+
+    def start(self, centres):
+        return {"means": centres, "covariances": np.eye(np.shape(centres)[1])}
+
+    def reorder(self, parameters, order):
+        return {"means": parameters["means"][order], "covariances": parameters["covariances"]}
+
+    def draw(self, parameters, labels, rng, horizon=None):
+        means = parameters["means"]
+        zero = np.zeros(means.shape[1])
+        noise = rng.multivariate_normal(zero, parameters["covariances"], len(labels))
+        return means[labels] + noise
+
+    def cross(self, parameters, other, horizon=None):
+        full = Gaussian("full", self.reg_covar)
+        return full.cross(_as_full(parameters), _as_full(other))
+
+    def log_joint(self, blocks, mass, packed):
+        moments = blocks["moments"]
+        n_columns = packed.means.shape[1]
+        size = padded(n_columns)
+        P = packed.factor.reshape(size, size)[:n_columns, :n_columns]
+        d = (moments.mean - packed.means) @ P.T
+        total = mass.sum() * packed.offset[0] - 0.5 * np.sum((P @ moments.scatter) * P)
+        return float(total - 0.5 * np.sum(mass[:, None] * d**2))
+
+    def n_parameters(self, parameters):
+        n_components, n_columns = parameters["means"].shape
+        return n_components * n_columns + n_columns * (n_columns + 1) // 2
+
+
+def _as_full(tied):
+    n_components, n_columns = tied["means"].shape
+    shape = (n_components, n_columns, n_columns)
+    return {"means": tied["means"], "covariances": np.broadcast_to(tied["covariances"], shape)}
+
+
+class _Diagonal(Gaussian):
+    spherical = False
+
+    def pack(self, parameters):
+        means = _contiguous(parameters["means"])
+        packed = DiagonalGaussian(
+            means,
+            _contiguous(self.variances(parameters)),
+            np.zeros_like(means),
+            np.zeros(len(means)),
+            self.spherical,
+            self.reg_covar,
+        )
+        if "precisions_cholesky" in parameters:
+            roots = np.asarray(parameters["precisions_cholesky"], dtype=float)
+            packed.scales[:] = (roots[:, None] if self.spherical else roots) * np.sqrt(0.5)
+            for k, row in enumerate(packed.scales):
+                packed.offsets[k] = _offset(row * np.sqrt(2.0))
+            return packed
+        for k in range(len(means)):
+            if not refresh_diagonal(packed, k):
+                raise ValueError(_not_positive_definite(f"A variance of component {k}", False))
+        return packed
+
+    def variances(self, parameters):
+        """The variance of each column of each component."""
+        return parameters["covariances"]
+
+    def unpack(self, packed):
+        return {"means": packed.means, "covariances": packed.variances}
+
+    def precisions_cholesky(self, packed):
+        """The inverse standard deviations, as scikit-learn has them."""
+        return packed.scales * np.sqrt(2.0)
+
+    def buffers(self, packed):
+        return DiagonalMoments(np.zeros_like(packed.means), np.zeros_like(packed.means))
+
+    def collect(self, packed, mass, buffers):
+        shift = buffers.first / np.where(mass > 0, mass, 1)[:, None]
+        scatter = buffers.second - buffers.first * shift
+        return {"moments": Moments(mass, packed.means + shift, self.scatter_of(scatter))}
+
+    def scatter_of(self, columns):
+        """The scatter that statistics carry, from that of each column."""
+        return columns
+
+    def columns_of(self, scatter, n_columns):
+        """The inverse of :meth:`scatter_of`."""
+        return scatter
+
+    def disperse(self, blocks, packed):
+        moments = blocks["moments"]
+        shift = moments.mean - packed.means
+        first = moments.mass[:, None] * shift
+        scatter = self.columns_of(moments.scatter, packed.means.shape[1])
+        return DiagonalMoments(first, scatter + first * shift)
+
+    def start(self, centres):
+        return {"means": centres, "covariances": np.ones(np.shape(centres))}
+
+    def draw(self, parameters, labels, rng, horizon=None):
+        means = parameters["means"]
+        noise = rng.standard_normal((len(labels), means.shape[1]))
+        return means[labels] + noise * np.sqrt(self.variances(parameters))[labels]
+
+    def expected_log_density(self, moments, h, packed, only=None):
+        which = slice(None) if only is None else only
+        variances = self.columns_of(moments.scatter, packed.means.shape[1])[h] / moments.mass[h]
+        squares = variances + (moments.mean[h] - packed.means[which]) ** 2
+        return packed.offsets[which] - (squares * packed.scales[which] ** 2).sum(axis=-1)
+
+
+class _Spherical(_Diagonal):
+    spherical = True
+
+    def variances(self, parameters):
+        n_columns = parameters["means"].shape[1]
+        return np.repeat(np.asarray(parameters["covariances"])[:, None], n_columns, axis=1)
+
+    def unpack(self, packed):
+        return {"means": packed.means, "covariances": packed.variances[:, 0].copy()}
+
+    def precisions_cholesky(self, packed):
+        return packed.scales[:, 0] * np.sqrt(2.0)
+
+    def scatter_of(self, columns):
+        return columns.sum(axis=1)
+
+    def columns_of(self, scatter, n_columns):
+        return np.repeat(scatter[:, None] / n_columns, n_columns, axis=1)
+
+    def start(self, centres):
+        return {"means": centres, "covariances": np.ones(len(centres))}
+
+
+def _not_positive_definite(what, matrix=True):
+    kind = "positive definite" if matrix else "positive and finite"
+    return f"{what} is not {kind}."

@@ -1,0 +1,215 @@
+"""Families whose statistics are plain sums of features, column by column."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..kernels import linear as kernels
+from ..kernels.linear import Linear, LinearSums, refresh_linear
+from .base import Family
+
+__all__ = ["Bernoulli", "Beta", "Exponential", "Gamma", "Multinomial", "Poisson"]
+
+
+class _LinearFamily(Family):
+    """Independent columns with features ``φ(x) = x`` and one parameter each."""
+
+    kind: int
+    #: What parameters may be: the words of an error, and a test.
+    domain = ("positive and finite", lambda values: np.isfinite(values) & (values > 0))
+
+    def pack(self, parameters):
+        arrays = [np.asarray(parameters[name], dtype=float) for name in self.parameter_names]
+        words, inside = self.domain
+        for name, array in zip(self.parameter_names, arrays, strict=True):
+            if not inside(array).all():
+                at = tuple(int(i) for i in np.argwhere(~inside(array))[0])
+                raise ValueError(f"{name} must be {words}; {name}[{at}] is {array[at]}.")
+        stacked = np.ascontiguousarray(np.concatenate(arrays, axis=1))
+        n_components = len(stacked)
+        packed = Linear(
+            self.kind, stacked, np.zeros_like(stacked), np.zeros(n_components),
+            np.zeros_like(stacked),
+        )  # fmt: skip
+        for k in range(n_components):
+            refresh_linear(packed, k)
+        return packed
+
+    def unpack(self, packed):
+        parts = np.split(packed.parameters, len(self.parameter_names), axis=1)
+        return dict(zip(self.parameter_names, parts, strict=True))
+
+    def buffers(self, packed):
+        return LinearSums(np.zeros_like(packed.natural))
+
+    def collect(self, packed, mass, buffers):
+        return {"sums": buffers.first}
+
+    def disperse(self, blocks, packed):
+        return LinearSums(blocks["sums"].copy())
+
+    def log_joint(self, blocks, mass, packed):
+        return float((blocks["sums"] * packed.natural).sum() + mass @ packed.offsets)
+
+    def cross(self, parameters, other, horizon=None):
+        one, other = self.pack(parameters), self.pack(other)
+        return self.kernel_horizon(horizon) * one.expected @ other.natural.T + other.offsets
+
+
+def _first_wrong(X, wrong, what):
+    """Raise for the first entry of ``X`` that is ``wrong``."""
+    if wrong.any():
+        row, column = (int(i) for i in np.argwhere(wrong)[0])
+        raise ValueError(f"{what}; row {row}, column {column} is {X[row, column]}.")
+
+
+def _check_counts(X, name):
+    if X.dtype.kind in "bu":
+        return
+    _first_wrong(X, X < 0, f"{name} data are counts and cannot be negative")
+    if X.dtype.kind == "f":
+        _first_wrong(X, X != np.floor(X), f"{name} data are counts and must be whole numbers")
+
+
+class Poisson(_LinearFamily):
+    """Counts: each column is Poisson with its own rate. Parameters: ``rates`` (K, D)."""
+
+    kind = kernels.POISSON
+    parameter_names = ("rates",)
+    domain = ("zero or more, and finite", lambda values: np.isfinite(values) & (values >= 0))
+
+    def check(self, X):
+        _check_counts(X, "Poisson")
+
+    def start(self, centres):
+        return {"rates": np.maximum(centres, 1e-3)}
+
+    def draw(self, parameters, labels, rng, horizon=None):
+        return rng.poisson(parameters["rates"][labels])
+
+
+class Bernoulli(_LinearFamily):
+    """Zeros and ones: a product of coins. Parameters: ``probabilities`` (K, D)."""
+
+    kind = kernels.BERNOULLI
+    parameter_names = ("probabilities",)
+    domain = ("between 0 and 1", lambda values: (values >= 0) & (values <= 1))
+
+    def check(self, X):
+        if X.dtype.kind != "b":
+            _first_wrong(X, (X != 0) & (X != 1), "Bernoulli data must be 0 or 1")
+
+    def start(self, centres):
+        return {"probabilities": np.clip(centres, 0.01, 0.99)}
+
+    def draw(self, parameters, labels, rng, horizon=None):
+        p = parameters["probabilities"][labels]
+        return (rng.random(p.shape) < p).astype(float)
+
+
+class Multinomial(_LinearFamily):
+    """Rows of counts over D outcomes. Parameters: ``probabilities`` (K, D), rows summing to one.
+
+    Parameters
+    ----------
+    n_trials : int, optional
+        The number of trials of a row that is drawn from the model, and of the divergence between
+        models; one unless given. When fitting it is read from each row.
+    """
+
+    kind = kernels.MULTINOMIAL
+    parameter_names = ("probabilities",)
+    domain = ("between 0 and 1", lambda values: (values >= 0) & (values <= 1))
+
+    def __init__(self, n_trials=None):
+        self.n_trials = n_trials
+
+    def settings(self):
+        return {"n_trials": self.n_trials}
+
+    def check(self, X):
+        _check_counts(X, "Multinomial")
+
+    def pack(self, parameters):
+        sums = np.sum(parameters["probabilities"], axis=1)
+        if not np.allclose(sums, 1.0, rtol=0, atol=1e-6):
+            k = int(np.argmax(np.abs(sums - 1.0)))
+            raise ValueError(f"probabilities[{k}] must sum to one; it sums to {sums[k]}.")
+        return super().pack(parameters)
+
+    def horizon(self, packed, total, buffers):
+        return float(buffers.first.sum() / total)
+
+    def kernel_horizon(self, horizon):
+        return float(horizon if horizon is not None else self.n_trials or 1)
+
+    def start(self, centres):
+        shares = np.asarray(centres, dtype=float) + 1e-3
+        return {"probabilities": shares / shares.sum(axis=1, keepdims=True)}
+
+    def draw(self, parameters, labels, rng, horizon=None):
+        trials = round(self.kernel_horizon(horizon))
+        return rng.multinomial(trials, parameters["probabilities"][labels])
+
+    def n_parameters(self, parameters):
+        n_components, n_columns = parameters["probabilities"].shape
+        return n_components * (n_columns - 1)
+
+
+class Exponential(_LinearFamily):
+    """Waiting times: each column is exponential. Parameters: ``scales`` (K, D), the means."""
+
+    kind = kernels.EXPONENTIAL
+    parameter_names = ("scales",)
+
+    def check(self, X):
+        _first_wrong(X, X < 0, "Exponential data cannot be negative")
+
+    def start(self, centres):
+        return {"scales": np.maximum(centres, 1e-300)}
+
+    def draw(self, parameters, labels, rng, horizon=None):
+        return rng.exponential(parameters["scales"][labels])
+
+
+class Gamma(_LinearFamily):
+    """Positive columns, each gamma. Parameters: ``shapes`` and ``scales`` (K, D)."""
+
+    kind = kernels.GAMMA
+    parameter_names = ("shapes", "scales")
+    failure = (
+        "The gamma shape of some component does not exist: all its weight is on one value. "
+        "Use fewer components, or add points."
+    )
+
+    def check(self, X):
+        _first_wrong(X, ~(X > 0), "Gamma data must be positive")
+
+    def start(self, centres):
+        return {"shapes": np.ones(np.shape(centres)), "scales": np.maximum(centres, 1e-300)}
+
+    def draw(self, parameters, labels, rng, horizon=None):
+        return rng.gamma(parameters["shapes"][labels], parameters["scales"][labels])
+
+
+class Beta(_LinearFamily):
+    """Columns between 0 and 1, each beta. Parameters: ``alphas`` and ``betas`` (K, D)."""
+
+    kind = kernels.BETA
+    parameter_names = ("alphas", "betas")
+    failure = (
+        "The beta shapes of some component do not exist: all its weight is on one value. "
+        "Use fewer components, or add points."
+    )
+
+    def check(self, X):
+        _first_wrong(X, ~((X > 0) & (X < 1)), "Beta data must lie strictly between 0 and 1")
+
+    def start(self, centres):
+        centres = np.clip(centres, 1e-3, 1 - 1e-3)
+        return {"alphas": 2 * centres, "betas": 2 * (1 - centres)}
+
+    def draw(self, parameters, labels, rng, horizon=None):
+        drawn = rng.beta(parameters["alphas"][labels], parameters["betas"][labels])
+        # A draw within half an ulp of an end is rounded onto it, where there is no density.
+        return np.clip(drawn, np.nextafter(0.0, 1.0), np.nextafter(1.0, 0.0))

@@ -1,0 +1,201 @@
+"""Families side by side, each over its own columns: mixed tables."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .base import Family
+
+__all__ = ["Product"]
+
+
+class Product(Family):
+    """A product of families over columns.
+
+    Parameters
+    ----------
+    *members : tuple of (Family, columns)
+        ``columns`` is how many columns the family takes, from left to right, or the list of their
+        numbers. Parameters and statistics carry the member's name: ``gaussian_means``,
+        ``poisson_rates``; a second member of the same kind is ``poisson2``.
+
+    Examples
+    --------
+    Five Gaussian columns and three of counts:
+
+    >>> from fastem.families import Gaussian, Poisson, Product
+    >>> Product((Gaussian("diag"), 5), (Poisson(), 3)).parameter_names
+    ('gaussian_means', 'gaussian_covariances', 'poisson_rates')
+    """
+
+    def __init__(self, *members):
+        if not members:
+            raise ValueError("A product needs at least one (family, columns) pair.")
+        self.families = []
+        self.columns = []
+        self.names = []
+        following = 0
+        for member in members:
+            try:
+                family, columns = member
+            except (TypeError, ValueError):
+                raise ValueError(
+                    "Each member of a product is a pair of a family and its columns, such as "
+                    f"(Poisson(), 3); got {member!r}."
+                ) from None
+            if isinstance(columns, (int, np.integer)):
+                columns = range(following, following + int(columns))
+            columns = [int(c) for c in columns]
+            if not columns:
+                raise ValueError(f"{family!r} has no columns.")
+            following = max(columns) + 1
+            kind = next(c for c in type(family).__mro__ if not c.__name__.startswith("_"))
+            name = kind.__name__.lower()
+            count = sum(other.rstrip("0123456789") == name for other in self.names) + 1
+            self.families.append(family)
+            self.columns.append(columns)
+            self.names.append(name if count == 1 else f"{name}{count}")
+        flat = sorted(c for columns in self.columns for c in columns)
+        if flat != list(range(len(flat))):
+            raise ValueError(
+                f"The columns of a product must be 0 .. {len(flat) - 1}, each once; got {flat}."
+            )
+        self.compiled = all(family.compiled for family in self.families)
+
+    def __repr__(self):
+        pairs = zip(self.families, self.columns, strict=True)
+        return f"Product({', '.join(f'({family!r}, {columns})' for family, columns in pairs)})"
+
+    @property
+    def parameter_names(self):
+        return tuple(
+            f"{name}_{parameter}"
+            for name, family in zip(self.names, self.families, strict=True)
+            for parameter in family.parameter_names
+        )
+
+    def settings(self):
+        from . import family_to_settings
+
+        return {
+            "members": [
+                [family_to_settings(family), columns]
+                for family, columns in zip(self.families, self.columns, strict=True)
+            ]
+        }
+
+    def _members(self):
+        return zip(self.names, self.families, strict=True)
+
+    def _part(self, named, name):
+        """The entries of a dict that belong to a member, by their own names."""
+        return {
+            key[len(name) + 1 :]: value
+            for key, value in named.items()
+            if key.startswith(f"{name}_")
+        }
+
+    def _join(self, parts):
+        return {
+            f"{name}_{key}": value
+            for name, part in zip(self.names, parts, strict=True)
+            for key, value in part.items()
+        }
+
+    def check(self, X):
+        for family, columns in zip(self.families, self.columns, strict=True):
+            try:
+                family.check(X[:, columns])
+            except ValueError as error:
+                raise ValueError(f"{error} (counting columns from {columns[0]})") from None
+
+    def prepare(self, X):
+        flat = [c for columns in self.columns for c in columns]
+        if self.compiled and flat == list(range(len(flat))):
+            return X, None
+        parts, base = [], None
+        for family, columns in zip(self.families, self.columns, strict=True):
+            part, log_base = family.prepare(X[:, columns])
+            parts.append(part)
+            if log_base is not None:
+                base = log_base if base is None else base + log_base
+        return np.concatenate(parts, axis=1), base
+
+    def pack(self, parameters):
+        return tuple(f.pack(self._part(parameters, name)) for name, f in self._members())
+
+    def unpack(self, packed):
+        return self._join([f.unpack(p) for f, p in zip(self.families, packed, strict=True)])
+
+    def buffers(self, packed):
+        return tuple(f.buffers(p) for f, p in zip(self.families, packed, strict=True))
+
+    def collect(self, packed, mass, buffers):
+        parts = zip(self.families, packed, buffers, strict=True)
+        return self._join([f.collect(p, mass, b) for f, p, b in parts])
+
+    def disperse(self, blocks, packed):
+        return tuple(
+            f.disperse(self._part(blocks, name), p)
+            for (name, f), p in zip(self._members(), packed, strict=True)
+        )
+
+    def horizon(self, packed, total, buffers):
+        parts = zip(self.families, packed, buffers, strict=True)
+        return tuple(f.horizon(p, total, b) for f, p, b in parts)
+
+    def kernel_horizon(self, horizon):
+        return tuple(
+            f.kernel_horizon(h) for f, h in zip(self.families, self._horizons(horizon), strict=True)
+        )
+
+    def _horizons(self, horizon):
+        return horizon if horizon is not None else (None,) * len(self.families)
+
+    def flags(self, fixed):
+        return tuple(
+            f.flags([p for p in f.parameter_names if f"{name}_{p}" in fixed])
+            for name, f in self._members()
+        )
+
+    def own(self, packed, mass, horizon=None):
+        parts = zip(self.families, packed, self._horizons(horizon), strict=True)
+        return self._join([f.own(p, mass, h) for f, p, h in parts])
+
+    def maximize(self, blocks, mass, packed, fixed=()):
+        return tuple(
+            f.maximize(
+                self._part(blocks, name), mass, p,
+                [q for q in f.parameter_names if f"{name}_{q}" in fixed],
+            )
+            for (name, f), p in zip(self._members(), packed, strict=True)
+        )  # fmt: skip
+
+    def start(self, centres):
+        pairs = zip(self.families, self.columns, strict=True)
+        return self._join([f.start(np.asarray(centres)[:, c]) for f, c in pairs])
+
+    def draw(self, parameters, labels, rng, horizon=None):
+        X = np.empty((len(labels), sum(map(len, self.columns))))
+        horizons = self._horizons(horizon)
+        for (name, f), c, h in zip(self._members(), self.columns, horizons, strict=True):
+            X[:, c] = f.draw(self._part(parameters, name), labels, rng, h)
+        return X
+
+    def reorder(self, parameters, order):
+        return self._join([f.reorder(self._part(parameters, n), order) for n, f in self._members()])
+
+    def cross(self, parameters, other, horizon=None):
+        return sum(
+            f.cross(self._part(parameters, name), self._part(other, name), h)
+            for (name, f), h in zip(self._members(), self._horizons(horizon), strict=True)
+        )
+
+    def log_joint(self, blocks, mass, packed):
+        return sum(
+            f.log_joint(self._part(blocks, name), mass, p)
+            for (name, f), p in zip(self._members(), packed, strict=True)
+        )
+
+    def n_parameters(self, parameters):
+        return sum(f.n_parameters(self._part(parameters, n)) for n, f in self._members())

@@ -1,0 +1,211 @@
+"""``fastem.GaussianMixture``: scikit-learn's class, fast, online and mergeable."""
+
+from __future__ import annotations
+
+from numbers import Real
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from .base_mixture import DEFAULT_RATE, BaseMixture
+from .families import Gaussian
+from .mixture import check_weights
+
+__all__ = ["GaussianMixture"]
+
+
+class GaussianMixture(BaseMixture):
+    """A mixture of Gaussians, with the interface of scikit-learn's class of that name.
+
+    From the same start it gives scikit-learn's parameters and lower bounds, iteration by
+    iteration. Beyond it: ``partial_fit``, ``sample_weight``, parameters held fixed, streams of
+    arrays, and input of any real type read in place.
+
+    Parameters
+    ----------
+    n_components : int, default=1
+        The number of components.
+    covariance_type : {'full', 'tied', 'diag', 'spherical'}, default='full'
+        A covariance matrix for each component, one for all, a variance for each column, or one
+        variance for each component.
+    tol : float, default=1e-3
+        EM stops when the mean log-likelihood changes by less.
+    reg_covar : float, default=1e-6
+        Added to the variances of the data in every direction.
+    max_iter : int, default=100
+        The most iterations of EM.
+    n_init : int, default=1
+        The number of starts, of which the best is kept.
+    init_params : {'kmeans', 'k-means++', 'random', 'random_from_data'}, default='kmeans'
+        How responsibilities are first chosen.
+    weights_init, means_init, precisions_init : array-like, optional
+        Parameters to start from.
+    random_state : int, RandomState instance or None, default=None
+    warm_start : bool, default=False
+        Whether ``fit`` goes on from the last fit.
+    verbose : int, default=0
+    verbose_interval : int, default=10
+    learning_rate : float, callable or Decay, default=Decay(1.0, 0.6)
+        The rate η of online learning: a number, or a function of the step 1, 2, ...
+    batch_size : int or None, default=None
+        Rows of a mini-batch in ``partial_fit``; None takes each call's rows as one batch.
+    memory : {'model', 'statistics'}, default='model'
+        What online learning remembers: the model alone, or running statistics (Cappé, Moulines).
+    fixed : iterable of str, default=()
+        Which of ``"weights"``, ``"means"``, ``"covariances"`` learning leaves alone.
+    n_jobs : int or None, default=None
+        Threads; None is all cores. The result does not depend on it.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (n_components,)
+    means_ : ndarray of shape (n_components, n_features)
+    covariances_, precisions_, precisions_cholesky_ : ndarray
+        Of shape (n_components, n_features, n_features) if full, (n_features, n_features) if tied,
+        (n_components, n_features) if diag, (n_components,) if spherical.
+    converged_ : bool
+    n_iter_ : int
+    lower_bound_ : float
+        The mean log-likelihood at the last E-step of the best start.
+    lower_bounds_ : list of float
+        The same for each iteration.
+    n_steps_ : int
+        Online steps since the last ``fit``.
+    n_features_in_, feature_names_in_
+        As usual in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastem import GaussianMixture
+    >>> X = np.array([[1, 2], [1, 4], [1, 0], [10, 2], [10, 4], [10, 0]])
+    >>> model = GaussianMixture(n_components=2, random_state=0).fit(X)
+    >>> model.predict([[0, 0], [12, 3]]) == model.predict([[1, 1], [9, 3]])
+    array([ True,  True])
+    """
+
+    _parameter_constraints = {  # noqa: RUF012
+        **BaseMixture._parameter_constraints,
+        "covariance_type": [StrOptions({"full", "tied", "diag", "spherical"})],
+        "reg_covar": [Interval(Real, 0.0, None, closed="left")],
+        "weights_init": ["array-like", None],
+        "means_init": ["array-like", None],
+        "precisions_init": ["array-like", None],
+    }
+
+    def __init__(
+        self,
+        n_components=1,
+        *,
+        covariance_type="full",
+        tol=1e-3,
+        reg_covar=1e-6,
+        max_iter=100,
+        n_init=1,
+        init_params="kmeans",
+        weights_init=None,
+        means_init=None,
+        precisions_init=None,
+        random_state=None,
+        warm_start=False,
+        verbose=0,
+        verbose_interval=10,
+        learning_rate=DEFAULT_RATE,
+        batch_size=None,
+        memory="model",
+        fixed=(),
+        n_jobs=None,
+    ):
+        self.n_components = n_components
+        self.covariance_type = covariance_type
+        self.tol = tol
+        self.reg_covar = reg_covar
+        self.max_iter = max_iter
+        self.n_init = n_init
+        self.init_params = init_params
+        self.weights_init = weights_init
+        self.means_init = means_init
+        self.precisions_init = precisions_init
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.verbose_interval = verbose_interval
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.memory = memory
+        self.fixed = fixed
+        self.n_jobs = n_jobs
+
+    def _family(self):
+        return Gaussian(self.covariance_type, self.reg_covar)
+
+    def _given_start(self, n_features):
+        given = {}
+        n_components = self.n_components
+        if self.weights_init is not None:
+            given["weights"] = np.asarray(self.weights_init, dtype=float)
+            check_weights(given["weights"], n_components)
+        if self.means_init is not None:
+            given["means"] = np.asarray(self.means_init, dtype=float)
+            _check_shape("means", given["means"], (n_components, n_features))
+        if self.precisions_init is not None:
+            precisions = np.asarray(self.precisions_init, dtype=float)
+            kind = self.covariance_type
+            shape = {
+                "full": (n_components, n_features, n_features),
+                "tied": (n_features, n_features),
+                "diag": (n_components, n_features),
+                "spherical": (n_components,),
+            }[kind]
+            _check_shape(f"{kind} precision", precisions, shape)
+            given["covariances"] = _inverse(precisions, kind)
+        return given
+
+    def _set_model(self, model):
+        super()._set_model(model)
+        kind = self.covariance_type
+        factors = model.family.precisions_cholesky(model.packed)
+        self.precisions_cholesky_ = factors
+        if kind in ("full", "tied"):
+            self.precisions_ = factors @ np.swapaxes(factors, -1, -2)
+        else:
+            self.precisions_ = factors**2
+
+    def _model(self):
+        # What scikit-learn's class uses to score: attributes set by hand work as they do there.
+        parameters = {
+            "means": self.means_,
+            "covariances": self.covariances_,
+            "precisions_cholesky": self.precisions_cholesky_,
+        }
+        return self._make_model(self.weights_, parameters)
+
+
+def _check_shape(name, array, shape):
+    if array.shape != shape:
+        raise ValueError(
+            f"The parameter '{name}' should have the shape of {shape}, but got {array.shape}"
+        )
+    if not np.isfinite(array).all():
+        raise ValueError(f"The parameter '{name}' contains NaN or infinity.")
+
+
+def _inverse(precisions, kind):
+    """Covariances from precisions, which must be symmetric and positive definite."""
+    if kind in ("diag", "spherical"):
+        if not (precisions > 0).all():
+            raise ValueError(f"'{kind} precision' should be positive")
+        return 1.0 / precisions
+    matrices = precisions if kind == "full" else precisions[None]
+    inverses = np.empty_like(matrices)
+    for k, matrix in enumerate(matrices):
+        try:
+            if not np.allclose(matrix, matrix.T):
+                raise np.linalg.LinAlgError
+            lower = np.linalg.cholesky(matrix)
+        except np.linalg.LinAlgError:
+            raise ValueError(f"'{kind} precision' should be symmetric, positive-definite") from None
+        root = solve_triangular(lower, np.eye(len(matrix)), lower=True)
+        inverses[k] = root.T @ root
+    return inverses if kind == "full" else inverses[0]

@@ -1,0 +1,292 @@
+"""Mixtures of exponential families as four functions."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from .data import as_data, read_rows
+from .families import Family
+from .families.base import copy_packed
+from .kernels import mixture as kernels
+from .kernels.gaussian_full import FullGaussian
+from .kernels.online_mixture import online as online_kernel
+from .kernels.online_mixture import online_rank_one
+from .parallel import chunks, in_order
+from .statistics import Expectation, Statistics
+
+__all__ = ["MixtureModel"]
+
+# A component with less than this share of the mass is dead: it keeps its parameters.
+_LEAST_SHARE = 1e-14
+
+_NO_WEIGHTS = np.empty(0)
+
+
+class MixtureModel:
+    """A mixture: ``p(x) = Σ_k w_k p(x|θ_k)``. The hidden variable is the component.
+
+    Parameters
+    ----------
+    family : Family
+    weights : array of shape (K,)
+    parameters : dict of arrays
+        The family's parameters, components along the first axis.
+    fixed : iterable of str
+        Names of parameters that :meth:`maximize` leaves alone, ``"weights"`` among them.
+    n_jobs : int, optional
+        Threads; all cores unless given. It has no influence on the result.
+    """
+
+    def __init__(self, family: Family, weights, parameters, *, fixed=(), n_jobs=None, packed=None):
+        self.family = family
+        self.weights = np.asarray(weights, dtype=float)
+        self.packed = family.pack(parameters) if packed is None else packed
+        self.fixed = frozenset(fixed)
+        self.n_jobs = n_jobs
+
+    # The four functions ---------------------------------------------------------------------
+
+    def expect(self, data) -> Expectation:
+        """``S(V|Θ)``: means over the rows of ``(γ_k, γ_k φ(x))``, and of the log-likelihood."""
+        log_weights = self.log_weights
+
+        def one(X, sample_weight, start, stop):
+            rows, row_weights, log_base, part = self.read(X, sample_weight, start, stop)
+            mass = np.zeros(len(log_weights))
+            buffers = self.family.buffers(self.packed)
+            log_likelihood = kernels.expect(
+                rows, 0, len(part), row_weights, log_weights, self.packed, mass, buffers
+            )
+            if log_base is not None:
+                log_likelihood += (
+                    log_base.sum() if sample_weight is None else (log_base @ row_weights)
+                )
+            total = float(stop - start) if sample_weight is None else row_weights.sum()
+            return np.array([log_likelihood, total]), mass, buffers
+
+        (log_likelihood, total), mass, buffers = self._add_up(one, data)
+        if not total > 0:
+            raise ValueError("The sample weights sum to zero: there is nothing to learn from.")
+        horizon = self.family.horizon(self.packed, total, buffers)
+        blocks = self.family.collect(self.packed, mass, buffers)
+        statistics = Statistics(mass=mass, **blocks) / total
+        return Expectation(statistics, float(log_likelihood / total), float(total), horizon)
+
+    def own(self, horizon=None) -> Statistics:
+        """``S(Θ) = (w_k, w_k E[φ|k])``."""
+        blocks = self.family.own(self.packed, self.weights, horizon)
+        return Statistics(mass=self.weights, **blocks)
+
+    def maximize(self, statistics: Statistics) -> MixtureModel:
+        """``M(S)``: ``w_k ∝ s₀``, ``θ_k = g⁻¹(s₁/s₀)``."""
+        mass = statistics["mass"]
+        total = mass.sum()
+        dead = mass < _LEAST_SHARE * total
+        if dead.any():
+            warnings.warn(
+                f"{dead.sum()} of {len(mass)} components have no points left "
+                f"(numbers {np.flatnonzero(dead).tolist()}); they keep their parameters and a "
+                "weight near zero.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        weights = self.weights
+        if "weights" not in self.fixed:
+            weights = np.maximum(mass / total, _LEAST_SHARE)
+            weights /= weights.sum()
+        blocks = {name: block for name, block in statistics.items() if name != "mass"}
+        alive = np.where(dead, 0.0, mass)
+        packed = self.family.maximize(blocks, alive, self.packed, self.fixed)
+        return self._with(weights, packed)
+
+    def log_joint(self, statistics: Statistics) -> float:
+        """``Q(S, Θ) = Σ_k s₀ log w_k + s₁·θ_k - s₀ G(θ_k)``, without the base measure."""
+        mass = statistics["mass"]
+        blocks = {name: block for name, block in statistics.items() if name != "mass"}
+        choice = np.sum(mass[mass > 0] * self.log_weights[mass > 0])
+        return float(choice + self.family.log_joint(blocks, mass, self.packed))
+
+    # What the algorithms ask besides --------------------------------------------------------
+
+    @property
+    def parameters(self) -> dict[str, np.ndarray]:
+        """All parameters by name."""
+        return {"weights": self.weights, **self.family.unpack(self.packed)}
+
+    @property
+    def log_weights(self):
+        with np.errstate(divide="ignore"):
+            return np.log(self.weights)
+
+    def with_parameters(self, parameters) -> MixtureModel:
+        """The same kind of model with other parameters."""
+        parameters = dict(parameters)
+        weights = parameters.pop("weights")
+        return self._with(weights, self.family.pack(parameters))
+
+    def _with(self, weights, packed):
+        return MixtureModel(
+            self.family, weights, None, fixed=self.fixed, n_jobs=self.n_jobs, packed=packed
+        )
+
+    def check_same_kind(self, other) -> None:
+        """Raise ``ValueError`` unless ``other`` is a mixture of the same kind and size."""
+        if not isinstance(other, MixtureModel):
+            raise ValueError(f"Models of different kinds: a mixture and a {type(other).__name__}.")
+        if type(self.family) is not type(other.family):
+            raise ValueError(f"Models of different kinds: {self.family} and {other.family}.")
+        mine, theirs = self.parameters, other.parameters
+        for name in mine:
+            if mine[name].shape != theirs[name].shape:
+                raise ValueError(
+                    f"Models of different sizes: {name} has shape {mine[name].shape} in one and "
+                    f"{theirs[name].shape} in another."
+                )
+
+    def component_divergences(self, other, horizon=None) -> np.ndarray:
+        """What matching component h to h' of ``other`` adds to the divergence, for all pairs."""
+        mine, theirs = self.family.unpack(self.packed), other.family.unpack(other.packed)
+        itself = np.diag(self.family.cross(mine, mine, horizon))
+        relative = itself[:, None] - self.family.cross(mine, theirs, horizon)
+        w = self.weights[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            choice = np.where(w > 0, np.log(w) - other.log_weights, 0.0)
+            return np.nan_to_num(w * (choice + relative), posinf=1e300)
+
+    def reordered(self, order) -> MixtureModel:
+        """The same model with its components in another order."""
+        parameters = self.family.reorder(self.family.unpack(self.packed), order)
+        return self._with(self.weights[order], self.family.pack(parameters))
+
+    def draw(self, n_samples, rng, horizon=None) -> np.ndarray:
+        """Rows from the model."""
+        return self.draw_with_labels(n_samples, rng, horizon)[0]
+
+    def draw_with_labels(self, n_samples, rng, horizon=None):
+        """Rows from the model, and the components they came from."""
+        p = self.weights / self.weights.sum()
+        labels = rng.choice(len(p), size=n_samples, p=p)
+        parameters = self.family.unpack(self.packed)
+        return self.family.draw(parameters, labels, rng, horizon), labels
+
+    # Passes over data ------------------------------------------------------------------------
+
+    def read(self, X, sample_weight, start, stop):
+        """Rows as a kernel reads them, their weights, base measure, and an array to keep alive."""
+        part, log_base = self.family.prepare(X[start:stop])
+        rows, part = read_rows(part, 0, len(part))
+        row_weights = (
+            _NO_WEIGHTS if sample_weight is None
+            else np.ascontiguousarray(sample_weight[start:stop], dtype=float)
+        )  # fmt: skip
+        return rows, row_weights, log_base, part
+
+    def chunks(self, n_rows, n_columns):
+        """How rows are cut for threads: a function of the sizes alone."""
+        work = len(self.weights) * n_columns * (n_columns + 8)
+        return chunks(n_rows, least=max(2048, 4 * n_columns, 2**21 // work))
+
+    def _add_up(self, function, data):
+        """The sum over chunks of what ``function(X, sample_weight, start, stop)`` returns."""
+        total = None
+        for table in as_data(data).tables():
+            pieces = self.chunks(*table.X.shape)
+            parts = in_order(
+                lambda piece, t=table: function(t.X, t.sample_weight, *piece), pieces, self.n_jobs
+            )
+            for part in parts:
+                total = part if total is None else _add(total, part)
+        return total
+
+    def infer(self, X, *, log_totals=False, posteriors=False, labels=False):
+        """Per row of ``X``: log-likelihood, posterior over components, likeliest component."""
+        n_rows, n_components = len(X), len(self.weights)
+        out_totals = np.empty(n_rows if log_totals else 0)
+        out_posteriors = np.empty((n_rows if posteriors else 0, n_components))
+        out_labels = np.empty(n_rows if labels else 0, dtype=np.int64)
+        log_weights = self.log_weights
+
+        def one(piece):
+            start, stop = piece
+            rows, _, log_base, part = self.read(X, None, start, stop)
+            totals = out_totals[start:stop]
+            kernels.infer(
+                rows, 0, len(part), log_weights, self.packed, totals,
+                out_posteriors[start:stop], out_labels[start:stop],
+            )  # fmt: skip
+            if log_base is not None and log_totals:
+                totals += log_base
+
+        for _ in in_order(one, self.chunks(*X.shape), self.n_jobs):
+            pass
+        return out_totals, out_posteriors, out_labels
+
+    def expect_given(self, data, responsibilities) -> Statistics:
+        """Mean statistics of rows whose responsibilities are given.
+
+        ``responsibilities(start, stop)`` is called in order and returns (stop - start, K).
+        """
+        offset = 0
+        total = None
+        weight = 0.0
+        for table in as_data(data).tables():
+            for start, stop in self.chunks(*table.X.shape):
+                given = responsibilities(offset + start, offset + stop)
+                if table.sample_weight is not None:
+                    given = given * np.asarray(table.sample_weight[start:stop])[:, None]
+                rows, _, _, part = self.read(table.X, None, start, stop)
+                mass = np.zeros(len(self.weights))
+                buffers = self.family.buffers(self.packed)
+                kernels.accumulate_given(
+                    rows, 0, len(part), np.ascontiguousarray(given, dtype=float), self.packed,
+                    mass, buffers,
+                )  # fmt: skip
+                weight += given.sum()
+                part = (mass, buffers)
+                total = part if total is None else _add(total, part)
+            offset += len(table.X)
+        mass, buffers = total
+        return Statistics(mass=mass, **self.family.collect(self.packed, mass, buffers)) / weight
+
+    def learn_online(self, X, sample_weight, rates, batch_size, memory=None):
+        """Online steps over the rows of ``X`` in order, the loop in a kernel.
+
+        Returns the model after them, the memory after them (None if the model is the memory), and
+        the mean log-likelihood of the rows, each under the model that met it.
+        """
+        packed = copy_packed(self.packed)
+        weights = self.weights.copy()
+        rows, row_weights, log_base, part = self.read(X, sample_weight, 0, len(X))
+        one_by_one = batch_size == 1 and isinstance(packed, FullGaussian)
+        if one_by_one and memory is None and not self.fixed:
+            total, failed = online_rank_one(rows, len(part), rates, row_weights, weights, packed)
+        else:
+            if memory is None:
+                mass, buffers = np.zeros(len(weights)), self.family.buffers(packed)
+            else:
+                mass = memory["mass"].copy()
+                buffers = self.family.disperse(memory, packed)
+            total, failed = online_kernel(
+                rows, len(part), batch_size, rates, row_weights, weights, packed, mass, buffers,
+                memory is not None, "weights" in self.fixed, self.family.flags(self.fixed),
+            )  # fmt: skip
+            if memory is not None:
+                memory = Statistics(mass=mass, **self.family.collect(packed, mass, buffers))
+        if failed >= 0:
+            raise ValueError(f"{self.family.failure} (at online step {failed + 1})")
+        if log_base is not None:
+            total += log_base.sum() if sample_weight is None else log_base @ row_weights
+        count = len(part) if sample_weight is None else row_weights.sum()
+        return self._with(weights, packed), memory, total / count
+
+
+def _add(one, other):
+    """``one += other`` for nested tuples of arrays."""
+    if isinstance(one, tuple):
+        for a, b in zip(one, other, strict=True):
+            _add(a, b)
+    else:
+        one += other
+    return one

@@ -1,0 +1,62 @@
+"""The one module that knows about threads.
+
+Work is cut into chunks by the data's size alone. Threads compute the chunks' sums, which are added
+in the order of the chunks: the result is the same to the bit for any number of threads.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+
+_pools: dict[int, ThreadPoolExecutor] = {}
+
+# A pool's threads do not survive a fork; the child makes its own.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pools.clear)
+
+
+def n_threads(n_jobs: int | None) -> int:
+    """How many threads ``n_jobs`` means: all for None, counted from the end if negative."""
+    available = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
+    if n_jobs is None:
+        return available
+    if n_jobs == 0:
+        raise ValueError("n_jobs=0 has no meaning; use None or -1 for all cores, or a number.")
+    return n_jobs if n_jobs > 0 else max(1, available + 1 + n_jobs)
+
+
+def chunks(n_rows: int, least: int, most: int = 65536) -> list[tuple[int, int]]:
+    """Cut ``n_rows`` into a power of two of even chunks, of at least ``least`` rows each."""
+    count = 1
+    while n_rows >= 2 * count * least or n_rows > count * most:
+        count *= 2
+    edges = [n_rows * i // count for i in range(count + 1)]
+    return [(a, b) for a, b in pairwise(edges) if b > a]
+
+
+def in_order(function, items, n_jobs: int | None = None):
+    """Yield ``function(item)`` in order, computed by threads, a bounded number ahead."""
+    items = list(items)
+    threads = min(n_threads(n_jobs), len(items))
+    if threads <= 1:
+        yield from map(function, items)
+        return
+    pool = _pools.get(threads)
+    if pool is None:
+        pool = _pools[threads] = ThreadPoolExecutor(threads, thread_name_prefix="fastem")
+    waiting = deque()
+    try:
+        for item in items:
+            waiting.append(pool.submit(function, item))
+            if len(waiting) > threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        for future in waiting:
+            future.cancel()

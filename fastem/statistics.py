@@ -1,0 +1,177 @@
+"""Expected sufficient statistics: they add, scale and serialise; nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+__all__ = ["Expectation", "Moments", "SharedMoments", "Statistics"]
+
+
+class Moments:
+    """Mass, mean and scatter of weighted points, for each of K components.
+
+    Adding two of these is the pairwise update of Chan, Golub and LeVeque, so that the scatter is
+    always about the mean and points far from the origin lose no digits.
+
+    Parameters
+    ----------
+    mass : ndarray of shape (K,)
+    mean : ndarray of shape (K, D)
+    scatter : ndarray
+        Sum of squares about the mean: (K, D, D) for matrices, (D, D) for one matrix shared by all
+        components, (K, D) for independent columns, (K,) for their sum.
+    """
+
+    __slots__ = ("mass", "mean", "scatter")
+
+    def __init__(self, mass, mean, scatter):
+        self.mass = np.asarray(mass, dtype=float)
+        self.mean = np.asarray(mean, dtype=float)
+        self.scatter = np.asarray(scatter, dtype=float)
+
+    def spread(self, weights, shifts):
+        """The scatter, in the shape of this one's, of ``weights`` at ``shifts`` from the mean."""
+        if self.scatter.ndim == 3:
+            return np.einsum("k,ka,kb->kab", weights, shifts, shifts)
+        if self.scatter.ndim == 2:
+            return weights[:, None] * shifts**2
+        return weights * np.einsum("kc,kc->k", shifts, shifts)
+
+    def __add__(self, other):
+        mass = self.mass + other.mass
+        share = np.divide(other.mass, mass, out=np.zeros_like(mass), where=mass > 0)
+        shift = other.mean - self.mean
+        # A component of no mass in either keeps the mean it was given first.
+        mean = np.where((self.mass > 0)[:, None], self.mean + share[:, None] * shift, other.mean)
+        mean = np.where((mass > 0)[:, None], mean, self.mean)
+        between = self.spread(self.mass * share, shift)
+        return type(self)(mass, mean, self.scatter + other.scatter + between)
+
+    def __mul__(self, factor):
+        return type(self)(self.mass * factor, self.mean.copy(), self.scatter * factor)
+
+
+class SharedMoments(Moments):
+    """Moments whose scatter is one (D, D) matrix shared by all components."""
+
+    __slots__ = ()
+
+    def spread(self, weights, shifts):
+        return (weights[:, None] * shifts).T @ shifts
+
+
+class Statistics(Mapping):
+    """Named statistics of a model: arrays, which add element by element, and :class:`Moments`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> s = Statistics(mass=np.array([1.0, 2.0]))
+    >>> (s + s * 0.5)["mass"]
+    array([1.5, 3. ])
+    """
+
+    def __init__(self, **blocks):
+        self._blocks = {
+            name: block if isinstance(block, Moments) else np.asarray(block, dtype=float)
+            for name, block in blocks.items()
+        }
+
+    def __getitem__(self, name):
+        return self._blocks[name]
+
+    def __iter__(self):
+        return iter(self._blocks)
+
+    def __len__(self):
+        return len(self._blocks)
+
+    def __repr__(self):
+        return f"Statistics({', '.join(self._blocks)})"
+
+    def __add__(self, other):
+        if not isinstance(other, Statistics):
+            return NotImplemented
+        if self._blocks.keys() != other._blocks.keys():
+            raise ValueError(
+                f"These statistics are of different models: {sorted(self)} and {sorted(other)}."
+            )
+        return Statistics(**{name: self[name] + other[name] for name in self})
+
+    def __radd__(self, other):
+        # So that sum() works, which starts from 0.
+        return self if isinstance(other, int) and other == 0 else NotImplemented
+
+    def __mul__(self, factor):
+        if not np.isscalar(factor):
+            return NotImplemented
+        return Statistics(**{name: block * factor for name, block in self.items()})
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, divisor):
+        return self * (1.0 / divisor)
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """As plain arrays with names, to be stored or sent; :meth:`from_arrays` is the inverse."""
+        arrays = {}
+        for name, block in self.items():
+            if isinstance(block, Moments):
+                kind = "shared" if isinstance(block, SharedMoments) else "moments"
+                for part in ("mass", "mean", "scatter"):
+                    arrays[f"{name}:{kind}:{part}"] = getattr(block, part)
+            else:
+                arrays[name] = block
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays) -> Statistics:
+        """Statistics from the arrays of :meth:`to_arrays`."""
+        blocks, moments = {}, {}
+        for key, array in arrays.items():
+            name, *kind_and_part = key.rsplit(":", 2)
+            if kind_and_part:
+                kind, part = kind_and_part
+                moments.setdefault((name, kind), {})[part] = array
+            else:
+                blocks[key] = array
+        for (name, kind), parts in moments.items():
+            blocks[name] = (SharedMoments if kind == "shared" else Moments)(**parts)
+        return cls(**blocks)
+
+
+class Expectation(NamedTuple):
+    """What ``model.expect(data)`` gives: means over the observations, and how many there were.
+
+    Two of them add as their data would: the means are weighted.
+    """
+
+    statistics: Statistics
+    log_likelihood: float
+    weight: float
+    horizon: object = None
+
+    def __add__(self, other):
+        if not isinstance(other, Expectation):
+            return self if other == 0 else NotImplemented
+        weight = self.weight + other.weight
+        a, b = self.weight / weight, other.weight / weight
+        return Expectation(
+            self.statistics * a + other.statistics * b,
+            a * self.log_likelihood + b * other.log_likelihood,
+            weight,
+            _mix_horizons(self.horizon, other.horizon, a, b),
+        )
+
+    __radd__ = __add__
+
+
+def _mix_horizons(one, other, a, b):
+    if one is None:
+        return None
+    if isinstance(one, tuple):
+        return tuple(_mix_horizons(x, y, a, b) for x, y in zip(one, other, strict=True))
+    return a * one + b * other

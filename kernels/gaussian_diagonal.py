@@ -1,0 +1,109 @@
+"""Gaussian components with independent columns: a variance per column, or one for all columns.
+
+``log N(x; m, v) = -½ Σ_c (x_c - m_c)² / v_c - ½ Σ_c log 2πv_c``, about the present means.
+"""
+
+from collections import namedtuple
+
+import numpy as np
+
+from .family import accumulate, add_own, columns_of, horizon_of, log_density, maximize
+from .gaussian_full import HALF_LOG_2PI
+from .options import implements, kernel
+from .products import add_moments, subtract_distances
+from .rows import whole_groups
+
+#: means, variances (K, D); scales (K, D), 1/√(2 v); offsets (K,); spherical, whether a component
+#: has one variance for all columns; blur as for full covariances.
+DiagonalGaussian = namedtuple("DiagonalGaussian", "means variances scales offsets spherical blur")
+
+#: first, second (K, D): Σ γ (x - m) and Σ γ (x - m)².
+DiagonalMoments = namedtuple("DiagonalMoments", "first second")
+
+
+@implements(columns_of, DiagonalGaussian)
+def _columns_of(family):
+    return family.means.shape[1]
+
+
+@implements(log_density, DiagonalGaussian)
+def _log_density(family, block, width, n, log_p, work):
+    n_components, n_columns = family.means.shape
+    filled = whole_groups(n)
+    for k in range(n_components):
+        out = log_p[k]
+        offset = family.offsets[k]
+        for i in range(filled):
+            out[i] += offset
+        subtract_distances(block, n_columns, width, filled, family.means[k], family.scales[k], out)
+
+
+@implements(accumulate, DiagonalGaussian)
+def _accumulate(family, block, width, n, gamma, moments, work):
+    n_components, n_columns = family.means.shape
+    filled = whole_groups(n)
+    for k in range(n_components):
+        total = 0.0
+        for i in range(n):
+            total += gamma[k, i]
+        if total == 0.0:
+            continue
+        add_moments(
+            block, n_columns, width, filled, gamma[k], family.means[k], moments.first[k],
+            moments.second[k],
+        )  # fmt: skip
+        for c in range(n_columns):
+            moments.second[k, c] += family.blur * total
+
+
+@implements(horizon_of, DiagonalGaussian)
+def _horizon_of(family, total, moments):
+    return 1.0
+
+
+@implements(add_own, DiagonalGaussian)
+def _add_own(family, mass, moments, horizon):
+    n_components, n_columns = family.means.shape
+    for k in range(n_components):
+        for c in range(n_columns):
+            moments.second[k, c] += mass[k] * family.variances[k, c]
+
+
+@implements(maximize, DiagonalGaussian)
+def _maximize(family, mass, moments, fixed):
+    n_components, n_columns = family.means.shape
+    done = True
+    for k in range(n_components):
+        if mass[k] <= 0.0:
+            continue
+        if not fixed[0]:
+            for c in range(n_columns):
+                shift = moments.first[k, c] / mass[k]
+                moments.second[k, c] -= shift * moments.first[k, c]
+                family.means[k, c] += shift
+                moments.first[k, c] = 0.0
+        if not fixed[1]:
+            mean_variance = 0.0
+            for c in range(n_columns):
+                family.variances[k, c] = moments.second[k, c] / mass[k]
+                mean_variance += family.variances[k, c] / n_columns
+            if family.spherical:
+                for c in range(n_columns):
+                    family.variances[k, c] = mean_variance
+            done = refresh_diagonal(family, k) and done
+    return done
+
+
+@kernel
+def refresh_diagonal(family, k):
+    """Recompute scales and offset of component ``k``; False if a variance is not positive."""
+    n_columns = family.means.shape[1]
+    offset = -n_columns * HALF_LOG_2PI
+    for c in range(n_columns):
+        variance = family.variances[k, c]
+        if not (variance > 0.0 and np.isfinite(variance)):
+            return False
+        family.scales[k, c] = 1.0 / np.sqrt(2.0 * variance)
+        offset -= 0.5 * np.log(variance)
+    family.offsets[k] = offset
+    return True

@@ -1,0 +1,234 @@
+"""Families whose statistics are plain sums: ``log p(x|θ) = log b(x) + θ·φ(x) - G(θ)``.
+
+Poisson, Bernoulli, multinomial and exponential columns have ``φ(x) = x``; gamma columns have
+``φ(x) = (x, log x)`` and beta columns ``(log x, log(1 - x))``. One kernel serves them all, and a
+family of the user's own too, whose ``φ`` then comes ready-made as the data.
+"""
+
+from collections import namedtuple
+
+import numpy as np
+
+from .family import accumulate, add_own, columns_of, horizon_of, log_density, maximize
+from .options import implements, inlined, kernel
+from .products import add_combinations, add_cross_products
+from .rows import whole_groups
+from .special import (
+    beta_first,
+    beta_shapes,
+    digamma,
+    gamma_shape,
+    inverse_digamma,
+    log_factorial,
+    log_gamma,
+)
+
+READY, POISSON, BERNOULLI, MULTINOMIAL, EXPONENTIAL, GAMMA, BETA = range(7)
+
+#: kind, one of the above; parameters (K, R), as people write them; natural (K, P), θ;
+#: offsets (K,), -G(θ); expected (K, P), E[φ].
+#: parameters are rates, probabilities, or for gamma and beta two for each column: shapes then
+#: scales, or first then second shapes.
+Linear = namedtuple("Linear", "kind parameters natural offsets expected")
+
+#: first (K, P), Σ γ φ(x).
+LinearSums = namedtuple("LinearSums", "first")
+
+_TINY = 1e-300  # the least rate or probability: what was never seen stays almost impossible
+
+
+@implements(columns_of, Linear)
+def _columns_of(family):
+    n_features = family.natural.shape[1]
+    return n_features // 2 if family.kind >= GAMMA else n_features
+
+
+@kernel
+def features(kind, block, n_columns, width, n, out):
+    """φ of each row of a block, one feature after another; nothing to do when ``φ(x) = x``."""
+    filled = whole_groups(n)
+    for c in range(n_columns):
+        for i in range(filled):
+            x = block[c * width + i]
+            if i >= n:
+                out[c * width + i] = 0.0
+                out[(n_columns + c) * width + i] = 0.0
+            elif kind == GAMMA:
+                out[c * width + i] = x
+                out[(n_columns + c) * width + i] = np.log(x)
+            else:
+                out[c * width + i] = np.log(x)
+                out[(n_columns + c) * width + i] = np.log1p(-x)
+
+
+@kernel
+def add_log_base(kind, block, n_columns, width, n, out):
+    """``out[i] += log b(x_i)``."""
+    if kind == POISSON or kind == MULTINOMIAL:
+        for c in range(n_columns):
+            for i in range(n):
+                out[i] -= log_factorial(block[c * width + i])
+    if kind == MULTINOMIAL:
+        for i in range(n):
+            trials = 0.0
+            for c in range(n_columns):
+                trials += block[c * width + i]
+            out[i] += log_factorial(trials)
+
+
+@implements(log_density, Linear)
+def _log_density(family, block, width, n, log_p, work):
+    n_components, n_features = family.natural.shape
+    filled = whole_groups(n)
+    phi = block
+    if family.kind >= GAMMA:
+        features(family.kind, block, n_features // 2, width, n, work)
+        phi = work
+    base = np.zeros(width)
+    add_log_base(family.kind, block, n_features, width, n, base)
+    for k in range(n_components):
+        for i in range(filled):
+            log_p[k, i] += family.offsets[k] + base[i]
+    add_combinations(
+        family.natural.reshape(-1), n_components, n_features, phi, width, filled,
+        log_p.reshape(-1),
+    )  # fmt: skip
+
+
+@implements(accumulate, Linear)
+def _accumulate(family, block, width, n, gamma, sums, work):
+    n_components, n_features = family.natural.shape
+    phi = block
+    if family.kind >= GAMMA:
+        features(family.kind, block, n_features // 2, width, n, work)
+        phi = work
+    add_cross_products(
+        gamma.reshape(-1), n_components, phi, n_features, width, whole_groups(n),
+        sums.first.reshape(-1),
+    )  # fmt: skip
+
+
+@implements(horizon_of, Linear)
+def _horizon_of(family, total, sums):
+    if family.kind != MULTINOMIAL:
+        return 1.0
+    return sums.first.sum() / total if total > 0.0 else 0.0
+
+
+@implements(add_own, Linear)
+def _add_own(family, mass, sums, horizon):
+    n_components, n_features = family.natural.shape
+    for k in range(n_components):
+        for p in range(n_features):
+            sums.first[k, p] += mass[k] * horizon * family.expected[k, p]
+
+
+@inlined
+def _positive(x):
+    return np.log(max(x, _TINY))
+
+
+@implements(maximize, Linear)
+def _maximize(family, mass, sums, fixed):
+    n_components, n_features = family.natural.shape
+    half = n_features // 2
+    done = True
+    for k in range(n_components):
+        if mass[k] <= 0.0:
+            continue
+        parameters = family.parameters[k]
+        first = sums.first[k]
+        if family.kind == MULTINOMIAL:
+            total = first.sum()
+            if total > 0.0 and not fixed[0]:
+                for p in range(n_features):
+                    parameters[p] = first[p] / total
+        elif family.kind < GAMMA:
+            if not fixed[0]:
+                for p in range(n_features):
+                    parameters[p] = first[p] / mass[k]
+                    if family.kind == BERNOULLI:
+                        parameters[p] = min(max(parameters[p], 0.0), 1.0)
+        else:
+            for c in range(half):
+                s1 = first[c] / mass[k]
+                s2 = first[half + c] / mass[k]
+                a, b = parameters[c], parameters[half + c]
+                if family.kind == GAMMA:
+                    a, b = _gamma_maximum(s1, s2, a, b, fixed[0], fixed[1])
+                else:
+                    a, b = _beta_maximum(s1, s2, a, b, fixed[0], fixed[1])
+                if not (np.isfinite(a) and np.isfinite(b) and a > 0.0 and b > 0.0):
+                    done = False
+                    continue
+                parameters[c], parameters[half + c] = a, b
+        refresh_linear(family, k)
+    return done
+
+
+@inlined
+def _gamma_maximum(mean, mean_log, shape, scale, shape_fixed, scale_fixed):
+    if not shape_fixed and not scale_fixed:
+        shape = gamma_shape(np.log(mean) - mean_log)
+        scale = mean / shape
+    elif not shape_fixed:
+        shape = inverse_digamma(mean_log - np.log(scale))
+    elif not scale_fixed:
+        scale = mean / shape
+    return shape, scale
+
+
+@inlined
+def _beta_maximum(mean_log, mean_log1m, a, b, a_fixed, b_fixed):
+    if not a_fixed and not b_fixed:
+        a, b = beta_shapes(mean_log, mean_log1m)
+    elif not a_fixed:
+        a = beta_first(mean_log, b)
+    elif not b_fixed:
+        b = beta_first(mean_log1m, a)
+    return a, b
+
+
+@kernel
+def refresh_linear(family, k):
+    """Recompute θ, -G(θ) and E[φ] of component ``k`` from its parameters."""
+    n_features = family.natural.shape[1]
+    half = n_features // 2
+    kind = family.kind
+    parameters = family.parameters[k]
+    natural = family.natural[k]
+    expected = family.expected[k]
+    offset = 0.0
+    if kind == READY:
+        return
+    if kind < GAMMA:
+        for p in range(n_features):
+            x = parameters[p]
+            expected[p] = x
+            if kind == POISSON:
+                natural[p] = _positive(x)
+                offset -= x
+            elif kind == BERNOULLI:
+                natural[p] = _positive(x) - _positive(1.0 - x)
+                offset += _positive(1.0 - x)
+            elif kind == MULTINOMIAL:
+                natural[p] = _positive(x)
+            else:
+                natural[p] = -1.0 / max(x, _TINY)
+                offset -= _positive(x)
+    else:
+        for c in range(half):
+            a, b = parameters[c], parameters[half + c]
+            if kind == GAMMA:
+                natural[c] = -1.0 / b
+                natural[half + c] = a - 1.0
+                offset -= log_gamma(a) + a * np.log(b)
+                expected[c] = a * b
+                expected[half + c] = digamma(a) + np.log(b)
+            else:
+                natural[c] = a - 1.0
+                natural[half + c] = b - 1.0
+                offset += log_gamma(a + b) - log_gamma(a) - log_gamma(b)
+                expected[c] = digamma(a) - digamma(a + b)
+                expected[half + c] = digamma(b) - digamma(a + b)
+    family.offsets[k] = offset
