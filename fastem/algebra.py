@@ -116,22 +116,33 @@ def match(model, other):
 def align(models: Sequence, weights=None, max_rounds: int = 20) -> list:
     """Reorder the components of models that were trained apart, for least total divergence.
 
-    Each model is matched to the first; then, until nothing changes, to their combination. Every
-    round lowers the total divergence from the models to what they combine to.
+    Each model is matched to a centre, then, until nothing changes, to their combination, which
+    lowers the total divergence from the models to what they combine to. Of two first centres, the
+    first model and the combination of all as they are, the one with the better end is taken: so
+    the total is never more than without aligning. The first model keeps its order.
     """
     weights = _combining_weights(models, weights)
-    centre = models[0]
+    ends = [_settle(models, weights, c, max_rounds) for c in (models[0], combine(models, weights))]
+    return min(ends, key=lambda aligned: _total_divergence(aligned, weights))
+
+
+def _settle(models, weights, centre, max_rounds):
+    """Match the models to ``centre``, and then to their combination until nothing changes."""
     orders = None
     for _ in range(max_rounds):
         new = [match(model, centre)[0] for model in models]
-        if orders is not None and all(
-            np.array_equal(a, b) for a, b in zip(orders, new, strict=True)
-        ):
+        if orders is not None and all(map(np.array_equal, orders, new)):
             break
         orders = new
         aligned = [m.reordered(order) for m, order in zip(models, orders, strict=True)]
         centre = combine(aligned, weights)
-    return aligned
+    back = np.argsort(orders[0])
+    return [model.reordered(back) for model in aligned]
+
+
+def _total_divergence(models, weights):
+    centre = combine(models, weights)
+    return sum(alpha * divergence(m, centre) for m, alpha in zip(models, weights, strict=True))
 
 
 def _combining_weights(models, weights):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import mmap
 import warnings
 from numbers import Integral, Real
 from time import perf_counter
@@ -10,11 +13,15 @@ import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import (
+    Interval,
+    StrOptions,
+    validate_parameter_constraints,
+)
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from . import algebra
-from .data import Stream, Table, is_stream
+from .data import Stream, Table, is_stream, readable
 from .learning_rate import Decay, rates
 from .mixture_model import MixtureModel
 
@@ -23,6 +30,13 @@ __all__ = ["BaseMixture"]
 # Above this many rows, data that are not floats in memory are sampled for the start: k-means
 # would make a copy of them in float64.
 _SAMPLE_ROWS = 50_000
+
+_WEIGHTS_OF_STREAM = (
+    "sample_weight goes with an array; a stream yields pairs (array, weights) instead."
+)
+
+# Rows whose values are checked at a time.
+_CHECKED_ROWS = 65_536
 
 
 class BaseMixture(DensityMixin, BaseEstimator):
@@ -42,7 +56,11 @@ class BaseMixture(DensityMixin, BaseEstimator):
         "batch_size": [Interval(Integral, 1, None, closed="left"), None],
         "memory": [StrOptions({"model", "statistics"})],
         "fixed": ["array-like", str],
-        "n_jobs": [Integral, None],
+        "n_jobs": [
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Integral, None, -1, closed="right"),
+            None,
+        ],
     }
 
     # Supplied by each estimator --------------------------------------------------------------
@@ -51,15 +69,19 @@ class BaseMixture(DensityMixin, BaseEstimator):
         """The family of the components."""
         raise AttributeError(f"{type(self).__name__} has no family.")
 
-    def _given_start(self, n_features):
-        """Parameters that the user gave to start from, checked, by name."""
+    def _given_start(self, row):
+        """Parameters that the user gave to start from, checked, by name; ``row`` is of the data."""
         return {}
+
+    def _first_model(self, model, sample, share):
+        """The model to begin batch EM with; ``share`` of the weight of the rows is behind it."""
+        return model
 
     def _set_model(self, model):
         """Show a model's parameters as attributes."""
-        self.weights_ = model.weights
         for name, array in model.parameters.items():
-            setattr(self, f"{name}_", array)
+            # A copy, so that changing an attribute changes nothing that was given or is shared.
+            setattr(self, f"{name}_", np.array(array))
 
     def _model(self) -> MixtureModel:
         """The model that the attributes describe."""
@@ -86,8 +108,12 @@ class BaseMixture(DensityMixin, BaseEstimator):
             )
         family = self._family()
         # A bounded piece at a time, so that the check makes no copy of the data.
-        for start in range(0, len(X), 65536):
-            family.check(X[start : start + 65536])
+        for start in range(0, len(X), _CHECKED_ROWS):
+            try:
+                family.check(X[start : start + _CHECKED_ROWS])
+            except ValueError as error:
+                where = f" (counting rows from {start})" if start else ""
+                raise ValueError(f"{error}{where}") from None
         return X, sample_weight
 
     def _check_data(self, X, sample_weight=None, *, reset, min_samples=1):
@@ -95,9 +121,7 @@ class BaseMixture(DensityMixin, BaseEstimator):
         if not is_stream(X):
             return Table(*self._check_table(X, sample_weight, reset=reset, min_samples=min_samples))
         if sample_weight is not None:
-            raise ValueError(
-                "sample_weight goes with an array; a stream yields pairs (array, weights) instead."
-            )
+            raise ValueError(_WEIGHTS_OF_STREAM)
         first = reset
 
         def check(X, sample_weight):
@@ -110,25 +134,30 @@ class BaseMixture(DensityMixin, BaseEstimator):
 
     # The start -------------------------------------------------------------------------------
 
-    def _start(self, data, random_state):
+    def _start(self, data, random_state, *, batch=False):
         """The first model, from the data and what the user gave."""
-        sample = self._sample(data, random_state)
-        n_rows, n_features = sample.X.shape
-        given = self._given_start(n_features)
         family = self._family()
+        row = np.asarray(next(data.tables()).X[0], dtype=float)
+        given = self._given_start(row)
         if {"weights", *family.parameter_names} <= given.keys():
             parameters = dict(given)
             return self._make_model(parameters.pop("weights"), parameters)
+        sample = self._sample(data, random_state)
+        n_rows = len(sample.X)
         if n_rows < self.n_components:
             raise ValueError(
                 "Expected n_samples >= n_components but got n_components = "
-                f"{self.n_components}, n_samples = {n_rows}"
+                f"{self.n_components}, n_samples = {n_rows}. Start from more rows, or give all "
+                "the parameters to start from."
             )
-        responsibilities, centres = self._responsibilities(sample, random_state)
+        _check_total(sample.sample_weight)
+        responsibilities, centres, share = self._responsibilities(sample, random_state)
         uniform = np.full(self.n_components, 1.0 / self.n_components)
         # Nothing is held fixed yet: there is nothing to hold.
         rough = MixtureModel(family, uniform, family.start(centres), n_jobs=self.n_jobs)
         model = rough.maximize(rough.expect_given(sample, responsibilities))
+        if batch:
+            model = self._first_model(model, sample, share)
         if given:
             model = model.with_parameters({**model.parameters, **given})
         parameters = model.parameters
@@ -138,28 +167,36 @@ class BaseMixture(DensityMixin, BaseEstimator):
         """The rows from which to start: all of them when that needs no copy of a large array."""
         if isinstance(data, Table):
             X = data.X
-            in_memory = X.dtype.kind == "f" and not isinstance(X.base, np.memmap)
+            in_memory = X.dtype in (np.float64, np.float32) and not _in_file(X)
             if in_memory or len(X) <= _SAMPLE_ROWS:
                 return data
             chosen = np.sort(random_state.choice(len(X), _SAMPLE_ROWS, replace=False))
             weights = None if data.sample_weight is None else data.sample_weight[chosen]
             return Table(np.asarray(X[chosen], dtype=float), weights)
-        rows, keys, weights = None, np.empty(0), None
+        # Of all rows, those with the smallest random keys: a uniform sample in one pass. The keys
+        # come from a copy of the state, so that a stream that fits starts as its array would.
+        random_state = copy.deepcopy(random_state)
+        rows, weights, keys = [], [], []
+        n_kept, limit = 0, 1.0
         for table in data.tables():
-            # Of all rows, those with the smallest random keys: a uniform sample in one pass.
-            n = len(table.X)
-            w = np.ones(n) if table.sample_weight is None else table.sample_weight
-            new_keys = random_state.uniform(size=n)
-            rows = table.X if rows is None else np.concatenate([rows, table.X])
-            keys = np.concatenate([keys, new_keys])
-            weights = w if weights is None else np.concatenate([weights, w])
-            if len(keys) > _SAMPLE_ROWS:
-                kept = np.sort(np.argpartition(keys, _SAMPLE_ROWS)[:_SAMPLE_ROWS])
-                rows, keys, weights = rows[kept], keys[kept], weights[kept]
-        return Table(np.asarray(rows, dtype=float), weights)
+            drawn = random_state.uniform(size=len(table.X))
+            kept = drawn <= limit
+            w = np.ones(len(drawn)) if table.sample_weight is None else table.sample_weight
+            rows.append(np.asarray(table.X[kept], dtype=float))
+            weights.append(w[kept])
+            keys.append(drawn[kept])
+            n_kept += len(keys[-1])
+            if n_kept > 2 * _SAMPLE_ROWS:
+                rows, weights, keys = _least(_SAMPLE_ROWS, rows, weights, keys)
+                n_kept, limit = _SAMPLE_ROWS, keys[0].max()
+        rows, weights, _ = _least(_SAMPLE_ROWS, rows, weights, keys)
+        return Table(rows[0], None if (weights[0] == 1).all() else weights[0])
 
     def _responsibilities(self, sample, random_state):
-        """A function of (start, stop) that gives the first responsibilities, and rough centres."""
+        """A function of (start, stop) that gives the first responsibilities, and rough centres.
+
+        The third is the share of the weight of the rows that has responsibilities at all.
+        """
         from sklearn.cluster import KMeans, kmeans_plusplus
 
         X, n_components = sample.X, self.n_components
@@ -172,7 +209,7 @@ class BaseMixture(DensityMixin, BaseEstimator):
                 drawn = random_state.uniform(size=(stop - start, n_components))
                 return drawn / drawn.sum(axis=1, keepdims=True)
 
-            return uniform, centres
+            return uniform, centres, 1.0
         if self.init_params == "kmeans":
             kmeans = KMeans(n_clusters=n_components, n_init=1, random_state=random_state)
             kmeans.fit(X, sample_weight=sample.sample_weight)
@@ -181,7 +218,7 @@ class BaseMixture(DensityMixin, BaseEstimator):
             def one_hot(start, stop):
                 return np.eye(n_components)[labels[start:stop]]
 
-            return one_hot, np.asarray(kmeans.cluster_centers_, dtype=float)
+            return one_hot, np.asarray(kmeans.cluster_centers_, dtype=float), 1.0
         if self.init_params == "random_from_data":
             chosen = random_state.choice(n_rows, size=n_components, replace=False)
         else:
@@ -196,7 +233,9 @@ class BaseMixture(DensityMixin, BaseEstimator):
                     picked[row - start, k] = 1.0
             return picked
 
-        return single, np.asarray(X[chosen], dtype=float)
+        weights = sample.sample_weight
+        share = len(chosen) / n_rows if weights is None else weights[chosen].sum() / weights.sum()
+        return single, np.asarray(X[chosen], dtype=float), share
 
     # Learning --------------------------------------------------------------------------------
 
@@ -230,16 +269,47 @@ class BaseMixture(DensityMixin, BaseEstimator):
     def _labels(self, X):
         return self._model().infer(X, labels=True)[2]
 
+    @contextlib.contextmanager
+    def _all_or_nothing(self):
+        """Undo what was set on this estimator if something goes wrong."""
+        # Attributes are replaced and never written to, so that the old arrays are intact.
+        before = vars(self).copy()
+        try:
+            yield
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
     @_fit_context(prefer_skip_nested_validation=True)
     def _fit(self, X, sample_weight):
-        data = self._check_data(X, sample_weight, reset=True, min_samples=2)
-        if isinstance(data, Table) and len(data.X) < self.n_components:
-            raise ValueError(
-                "Expected n_samples >= n_components but got n_components = "
-                f"{self.n_components}, n_samples = {len(data.X)}"
-            )
+        with self._all_or_nothing():
+            resumed = self.warm_start and hasattr(self, "converged_")
+            data = self._check_data(X, sample_weight, reset=not resumed, min_samples=2)
+            if isinstance(data, Table):
+                _check_total(data.sample_weight)
+                if len(data.X) < self.n_components:
+                    raise ValueError(
+                        "Expected n_samples >= n_components but got n_components = "
+                        f"{self.n_components}, n_samples = {len(data.X)}"
+                    )
+            best = self._best_run(data, resumed)
+            if not best["converged_"] and self.max_iter > 0:
+                warnings.warn(
+                    "EM did not converge from the best of the starts. Try other init_params, a "
+                    "larger max_iter or tol, or look for degenerate data.",
+                    ConvergenceWarning,
+                    stacklevel=4,
+                )
+            self._set_model(best.pop("model"))
+            for name, value in best.items():
+                setattr(self, name, value)
+            self.n_steps_ = 0
+            self._forget()
+        return data
+
+    def _best_run(self, data, resumed):
         random_state = check_random_state(self.random_state)
-        resumed = self.warm_start and hasattr(self, "converged_")
         best = None
         for attempt in range(1 if resumed else self.n_init):
             if self.verbose:
@@ -247,23 +317,16 @@ class BaseMixture(DensityMixin, BaseEstimator):
             if resumed:
                 model, before = self._model(), self.lower_bound_
             else:
-                model, before = self._start(data, random_state), -np.inf
+                model, before = self._start(data, random_state, batch=True), -np.inf
             run = self._run(model, data, before)
-            if best is None or run["lower_bound_"] > best["lower_bound_"]:
+            # Without iterations there is nothing to compare, and the last start is kept.
+            if (
+                best is None
+                or not best["lower_bounds_"]
+                or run["lower_bound_"] > best["lower_bound_"]
+            ):
                 best = run
-        if not best["converged_"] and self.max_iter > 0:
-            warnings.warn(
-                "EM did not converge from the best of the starts. Try other init_params, a larger "
-                "max_iter or tol, or look for degenerate data.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-        self._set_model(best.pop("model"))
-        for name, value in best.items():
-            setattr(self, name, value)
-        self.n_steps_ = 0
-        self._forget()
-        return data
+        return best
 
     def _run(self, model, data, lower_bound):
         """EM from ``model`` until the mean log-likelihood changes by less than ``tol``."""
@@ -276,7 +339,10 @@ class BaseMixture(DensityMixin, BaseEstimator):
             change = expectation.log_likelihood - lower_bound
             lower_bound = expectation.log_likelihood
             if np.isnan(lower_bound):
-                raise ValueError("The log-likelihood is not a number: the data overflow.")
+                raise ValueError(
+                    f"The log-likelihood is not a number at iteration {n_iter}: squares of the "
+                    "data overflow. Scale the columns to a moderate range."
+                )
             lower_bounds.append(lower_bound)
             if self.verbose and n_iter % self.verbose_interval == 0:
                 now = perf_counter()
@@ -294,7 +360,7 @@ class BaseMixture(DensityMixin, BaseEstimator):
             "model": model,
             "converged_": converged,
             "n_iter_": n_iter,
-            "lower_bound_": lower_bound,
+            "lower_bound_": lower_bounds[-1] if lower_bounds else -np.inf,
             "lower_bounds_": lower_bounds,
         }
 
@@ -316,30 +382,59 @@ class BaseMixture(DensityMixin, BaseEstimator):
         -------
         self
         """
+        # scikit-learn checks the settings once; these may have been changed since.
+        names = ("learning_rate", "batch_size", "memory", "fixed", "n_jobs")
+        validate_parameter_constraints(
+            {name: self._parameter_constraints[name] for name in names},
+            {name: getattr(self, name) for name in names},
+            caller_name=type(self).__name__,
+        )
+        with self._all_or_nothing():
+            if is_stream(X):
+                if sample_weight is not None:
+                    raise ValueError(_WEIGHTS_OF_STREAM)
+                for table in Stream(X, self._check_batch, once=True).tables():
+                    self._learn(table)
+            else:
+                self._learn(Table(*self._check_batch(X, sample_weight)))
+        return self
+
+    def _check_batch(self, X, sample_weight):
+        X, sample_weight = self._check_table(X, sample_weight, reset=not hasattr(self, "weights_"))
+        _check_total(sample_weight)
+        return X, sample_weight
+
+    def _learn(self, table):
+        """Take online steps over the rows of a table."""
+        X, sample_weight = table.X, table.sample_weight
         started = hasattr(self, "weights_")
-        if is_stream(X):
-            if sample_weight is not None:
-                raise ValueError("A stream yields pairs (array, weights) instead of sample_weight.")
-            for item in X() if callable(X) else X:
-                pair = item if isinstance(item, tuple) else (item, None)
-                self.partial_fit(pair[0], sample_weight=pair[1])
-            return self
-        X, sample_weight = self._check_table(X, sample_weight, reset=not started)
         if started:
             model = self._model()
+            # A start by single points may leave weights that do not sum to one.
+            if abs(model.weights.sum() - 1) > 1e-6:
+                parameters = model.parameters
+                parameters["weights"] = model.weights / model.weights.sum()
+                model = model.with_parameters(parameters)
         else:
-            model = self._start(Table(X, sample_weight), check_random_state(self.random_state))
+            model = self._start(table, check_random_state(self.random_state))
         done = getattr(self, "n_steps_", 0)
         memory = None
         if self.memory == "statistics":
             memory = getattr(self, "statistics_", None)
             if memory is None:
-                memory = model.own(model.expect(Table(X, sample_weight)).horizon)
-        batch_size = self.batch_size or len(X)
+                memory = model.own(model.expect(table).horizon)
+        batch_size = min(self.batch_size or len(X), len(X))
         n_steps = -(-len(X) // batch_size)
         etas = rates(self.learning_rate, done + 1, n_steps)
         if self.batch_size is not None and model.family.compiled:
-            model, memory, _ = model.learn_online(X, sample_weight, etas, batch_size, memory)
+            # Rows that kernels cannot read in place are copied, so a bounded number at a time.
+            steps = n_steps if readable(X) else max(1, _CHECKED_ROWS // batch_size)
+            for first in range(0, n_steps, steps):
+                part = slice(first * batch_size, (first + steps) * batch_size)
+                weights = None if sample_weight is None else sample_weight[part]
+                model, memory, _ = model.learn_online(
+                    X[part], weights, etas[first : first + steps], batch_size, memory
+                )
         else:
             for step, start in enumerate(range(0, len(X), batch_size)):
                 part = slice(start, start + batch_size)
@@ -352,14 +447,15 @@ class BaseMixture(DensityMixin, BaseEstimator):
                 memory = None if memory is None else statistics
         self._set_model(model)
         self.n_steps_ = done + n_steps
-        if memory is not None:
+        if memory is None:
+            self._forget()
+        else:
             self.statistics_ = memory
         if not started:
             self.converged_ = False
             self.n_iter_ = 0
             self.lower_bound_ = -np.inf
             self.lower_bounds_ = []
-        return self
 
     def _forget(self):
         """Drop what online learning remembered."""
@@ -378,11 +474,13 @@ class BaseMixture(DensityMixin, BaseEstimator):
         return self._model().infer(X, log_totals=True)[0]
 
     def score(self, X, y=None, sample_weight=None):
-        """The mean log-likelihood of the rows."""
-        X = self._checked(X)
+        """The mean log-likelihood of the rows of an array, or of a stream of arrays."""
+        check_is_fitted(self, "weights_")
+        if is_stream(X):
+            return self._model().expect(self._check_data(X, sample_weight, reset=False))[1]
+        X, sample_weight = self._check_table(X, sample_weight, reset=False)
+        _check_total(sample_weight)
         log_likelihoods = self._model().infer(X, log_totals=True)[0]
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
         return float(np.average(log_likelihoods, weights=sample_weight))
 
     def predict(self, X):
@@ -423,11 +521,40 @@ class BaseMixture(DensityMixin, BaseEstimator):
         model = self._model()
         counts = rng.multinomial(n_samples, model.weights / model.weights.sum())
         y = np.repeat(np.arange(len(counts)), counts)
-        generator = np.random.default_rng(rng.randint(2**31))
-        return model.family.draw(model.family.unpack(model.packed), y, generator), y
+        return model.family.draw(model.family.unpack(model.packed), y, self._generator(rng)), y
+
+    def _generator(self, random_state):
+        """What the family draws with."""
+        return np.random.default_rng(random_state.randint(2**31))
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "weights_")
+
+
+def _check_total(sample_weight):
+    if sample_weight is not None and not sample_weight.any():
+        raise ValueError(
+            "The sample weights are all zero: there is nothing to learn from. Give at least one "
+            "row a positive weight."
+        )
+
+
+def _in_file(X):
+    """Whether an array lies in a memory-mapped file: through any number of views."""
+    while X is not None:
+        if isinstance(X, (np.memmap, mmap.mmap)):
+            return True
+        X = X.obj if isinstance(X, memoryview) else getattr(X, "base", None)
+    return False
+
+
+def _least(count, rows, weights, keys):
+    """The ``count`` rows of the smallest keys, in the order of the rows, each list as one array."""
+    rows, weights, keys = (np.concatenate(parts) for parts in (rows, weights, keys))
+    if len(keys) > count:
+        kept = np.sort(np.argpartition(keys, count)[:count])
+        rows, weights, keys = rows[kept], weights[kept], keys[kept]
+    return [rows], [weights], [keys]
 
 
 #: The learning rate that estimators have unless told otherwise.

@@ -8,7 +8,7 @@ import numpy as np
 
 from .kernels.rows import READABLE, rows_of
 
-__all__ = ["Stream", "Table", "as_data", "is_stream", "read_rows"]
+__all__ = ["Stream", "Table", "as_data", "is_stream", "read_rows", "readable"]
 
 
 class Table:
@@ -33,10 +33,12 @@ class Stream:
         again and again. Each item is an array, or a pair of an array and its sample weights.
     check : callable, optional
         Called with each array and its weights; returns them as they are to be used.
+    once : bool, default=False
+        Whether one pass is all that is wanted, so that an iterator will do.
     """
 
-    def __init__(self, source, check: Callable | None = None):
-        if isinstance(source, Iterator):
+    def __init__(self, source, check: Callable | None = None, *, once: bool = False):
+        if isinstance(source, Iterator) and not once:
             raise TypeError(
                 "This stream can be read only once, and EM reads the data once for each iteration. "
                 "Pass a function that returns a new iterator, for example "
@@ -48,15 +50,20 @@ class Stream:
     def tables(self) -> Iterator[Table]:
         """The tables of one pass."""
         items = self.source() if callable(self.source) else self.source
-        empty = True
-        for item in items:
+        number = -1
+        for number, item in enumerate(items):
             X, sample_weight = item if isinstance(item, tuple) else (item, None)
             if self.check is not None:
-                X, sample_weight = self.check(X, sample_weight)
-            empty = False
+                try:
+                    X, sample_weight = self.check(X, sample_weight)
+                except ValueError as error:
+                    raise ValueError(f"In array {number} of the stream: {error}") from error
             yield Table(X, sample_weight)
-        if empty:
-            raise ValueError("The stream has no data: it ended before its first array.")
+        if number < 0:
+            raise ValueError(
+                "The stream has no data: it ended before its first array. A function that is "
+                "passed as a stream must return a new iterator each time it is called."
+            )
 
 
 def is_stream(X) -> bool:
@@ -64,8 +71,16 @@ def is_stream(X) -> bool:
     if callable(X) or isinstance(X, (Iterator, Stream)):
         return True
     if isinstance(X, (list, tuple)):
-        return len(X) > 0 and all(np.ndim(item) == 2 and hasattr(item, "dtype") for item in X)
-    return isinstance(X, Iterable) and not hasattr(X, "__array__") and not hasattr(X, "__len__")
+        return len(X) > 0 and all(_is_item(item) for item in X)
+    looks_like_array = any(hasattr(X, name) for name in ("__array__", "__getitem__", "shape"))
+    return isinstance(X, Iterable) and not looks_like_array
+
+
+def _is_item(item) -> bool:
+    """Whether this is a two-dimensional array, or a pair of one and its weights."""
+    if isinstance(item, tuple) and len(item) == 2:
+        item = item[0]
+    return len(getattr(item, "shape", ())) == 2
 
 
 def as_data(data) -> Table | Stream:

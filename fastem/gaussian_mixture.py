@@ -140,9 +140,9 @@ class GaussianMixture(BaseMixture):
     def _family(self):
         return Gaussian(self.covariance_type, self.reg_covar)
 
-    def _given_start(self, n_features):
+    def _given_start(self, row):
         given = {}
-        n_components = self.n_components
+        n_components, n_features = self.n_components, len(row)
         if self.weights_init is not None:
             given["weights"] = np.asarray(self.weights_init, dtype=float)
             check_weights(given["weights"], n_components)
@@ -152,15 +152,32 @@ class GaussianMixture(BaseMixture):
         if self.precisions_init is not None:
             precisions = np.asarray(self.precisions_init, dtype=float)
             kind = self.covariance_type
-            shape = {
-                "full": (n_components, n_features, n_features),
-                "tied": (n_features, n_features),
-                "diag": (n_components, n_features),
-                "spherical": (n_components,),
-            }[kind]
-            _check_shape(f"{kind} precision", precisions, shape)
+            _check_shape(f"{kind} precision", precisions, _shape(kind, n_components, n_features))
             given["covariances"] = _inverse(precisions, kind)
         return given
+
+    def _first_model(self, model, sample, share):
+        # Where a start knows the components of only a few rows, scikit-learn divides the weights
+        # by the number of all rows, and takes all rows for the tied covariance. It makes no
+        # difference to the responsibilities, but it does to the first lower bound, and to where
+        # EM with a tied covariance goes.
+        if share == 1.0:
+            return model
+        parameters = model.parameters
+        parameters["weights"] = model.weights * share
+        if self.covariance_type == "tied":
+            second = _second_moment(sample) / share
+            means = parameters["means"]
+            covariance = second - (model.weights[:, None] * means).T @ means
+            covariance[np.diag_indices_from(covariance)] += self.reg_covar
+            # Far from the origin that is no covariance in floating point: then the other stays.
+            if (np.linalg.eigvalsh(covariance) > 0).all():
+                parameters["covariances"] = covariance
+        return model.with_parameters(parameters)
+
+    def _generator(self, random_state):
+        # The same draws as scikit-learn's.
+        return random_state
 
     def _set_model(self, model):
         super()._set_model(model)
@@ -174,12 +191,57 @@ class GaussianMixture(BaseMixture):
 
     def _model(self):
         # What scikit-learn's class uses to score: attributes set by hand work as they do there.
-        parameters = {
-            "means": self.means_,
-            "covariances": self.covariances_,
-            "precisions_cholesky": self.precisions_cholesky_,
-        }
-        return self._make_model(self.weights_, parameters)
+        kind = self.covariance_type
+        factors = np.asarray(self.precisions_cholesky_, dtype=float)
+        if hasattr(self, "covariances_"):
+            covariances = np.asarray(self.covariances_, dtype=float)
+        else:
+            covariances = _covariances(factors, kind)
+        means = np.asarray(self.means_, dtype=float)
+        weights = np.asarray(self.weights_, dtype=float)
+        if means.ndim != 2:
+            raise ValueError(f"means_ should have two dimensions, but got shape {means.shape}")
+        n_components, n_features = means.shape
+        _check_shape("weights_", weights, (n_components,))
+        shape = _shape(kind, n_components, n_features)
+        _check_shape(f"covariances_ ({kind})", covariances, shape)
+        _check_shape(f"precisions_cholesky_ ({kind})", factors, shape)
+        parameters = {"means": means, "covariances": covariances, "precisions_cholesky": factors}
+        return self._make_model(weights, parameters)
+
+
+def _shape(kind, n_components, n_features):
+    """The shape of covariances, precisions and their factors."""
+    return {
+        "full": (n_components, n_features, n_features),
+        "tied": (n_features, n_features),
+        "diag": (n_components, n_features),
+        "spherical": (n_components,),
+    }[kind]
+
+
+def _second_moment(sample):
+    """The mean of ``x xᵀ`` over the rows, a bounded piece at a time."""
+    n_rows, n_features = sample.X.shape
+    total, weight = np.zeros((n_features, n_features)), 0.0
+    for start in range(0, n_rows, 65536):
+        rows = np.asarray(sample.X[start : start + 65536], dtype=float)
+        if sample.sample_weight is None:
+            total += rows.T @ rows
+            weight += len(rows)
+        else:
+            w = sample.sample_weight[start : start + 65536]
+            total += (w[:, None] * rows).T @ rows
+            weight += w.sum()
+    return total / weight
+
+
+def _covariances(factors, kind):
+    """Covariances from the Cholesky factors of their inverses."""
+    if kind in ("diag", "spherical"):
+        return factors**-2.0
+    inverses = np.linalg.inv(factors)
+    return np.swapaxes(inverses, -1, -2) @ inverses
 
 
 def _check_shape(name, array, shape):

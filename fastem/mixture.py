@@ -113,14 +113,23 @@ class Mixture(BaseMixture):
     def _family(self):
         return as_family(self.family)
 
-    def _given_start(self, n_features):
+    def _given_start(self, row):
         given = {name: np.asarray(array, float) for name, array in (self.init or {}).items()}
-        names = {"weights", *self._family().parameter_names}
+        # The shapes are those of any parameters for this many components and columns.
+        example = self._family().start(np.repeat(row[None], self.n_components, axis=0))
         for name, array in given.items():
-            if name not in names:
-                raise ValueError(f"init: {name!r} is not one of the parameters {sorted(names)}.")
             if name == "weights":
                 check_weights(array, self.n_components)
+            elif name not in example:
+                names = ("weights", *example)
+                raise ValueError(f"init: {name!r} is not one of the parameters {names}.")
+            elif array.shape != np.shape(example[name]):
+                raise ValueError(
+                    f"init: {name!r} should have the shape {np.shape(example[name])} for "
+                    f"{self.n_components} components and {len(row)} columns, but got {array.shape}."
+                )
+            elif not np.isfinite(array).all():
+                raise ValueError(f"init: {name!r} contains NaN or infinity.")
         return given
 
 
@@ -131,6 +140,8 @@ def check_weights(weights, n_components):
             f"The parameter 'weights' should have the shape of ({n_components},), "
             f"but got {weights.shape}"
         )
+    if not np.isfinite(weights).all():
+        raise ValueError("The parameter 'weights' contains NaN or infinity.")
     if not ((weights >= 0) & (weights <= 1)).all():
         raise ValueError(
             "The parameter 'weights' should be in the range [0, 1], but got max value "

@@ -22,6 +22,7 @@ __all__ = ["MixtureModel"]
 _LEAST_SHARE = 1e-14
 
 _NO_WEIGHTS = np.empty(0)
+_NO_POSTERIORS = np.empty((0, 0))
 
 
 class MixtureModel:
@@ -57,7 +58,15 @@ class MixtureModel:
             mass = np.zeros(len(log_weights))
             buffers = self.family.buffers(self.packed)
             log_likelihood = kernels.expect(
-                rows, 0, len(part), row_weights, log_weights, self.packed, mass, buffers
+                rows,
+                0,
+                len(part),
+                row_weights,
+                _NO_POSTERIORS,
+                log_weights,
+                self.packed,
+                mass,
+                buffers,
             )
             if log_base is not None:
                 log_likelihood += (
@@ -138,6 +147,8 @@ class MixtureModel:
         if type(self.family) is not type(other.family):
             raise ValueError(f"Models of different kinds: {self.family} and {other.family}.")
         mine, theirs = self.parameters, other.parameters
+        if mine.keys() != theirs.keys():
+            raise ValueError(f"Models of different kinds: {self.family} and {other.family}.")
         for name in mine:
             if mine[name].shape != theirs[name].shape:
                 raise ValueError(
@@ -230,25 +241,23 @@ class MixtureModel:
         """
         offset = 0
         total = None
-        weight = 0.0
         for table in as_data(data).tables():
             for start, stop in self.chunks(*table.X.shape):
-                given = responsibilities(offset + start, offset + stop)
-                if table.sample_weight is not None:
-                    given = given * np.asarray(table.sample_weight[start:stop])[:, None]
-                rows, _, _, part = self.read(table.X, None, start, stop)
+                given = np.ascontiguousarray(
+                    responsibilities(offset + start, offset + stop), dtype=float
+                )
+                rows, row_weights, _, part = self.read(table.X, table.sample_weight, start, stop)
                 mass = np.zeros(len(self.weights))
                 buffers = self.family.buffers(self.packed)
-                kernels.accumulate_given(
-                    rows, 0, len(part), np.ascontiguousarray(given, dtype=float), self.packed,
-                    mass, buffers,
+                kernels.expect(
+                    rows, 0, len(part), row_weights, given, self.log_weights, self.packed, mass,
+                    buffers,
                 )  # fmt: skip
-                weight += given.sum()
-                part = (mass, buffers)
-                total = part if total is None else _add(total, part)
+                total = (mass, buffers) if total is None else _add(total, (mass, buffers))
             offset += len(table.X)
         mass, buffers = total
-        return Statistics(mass=mass, **self.family.collect(self.packed, mass, buffers)) / weight
+        blocks = self.family.collect(self.packed, mass, buffers)
+        return Statistics(mass=mass, **blocks) / mass.sum()
 
     def learn_online(self, X, sample_weight, rates, batch_size, memory=None):
         """Online steps over the rows of ``X`` in order, the loop in a kernel.

@@ -41,6 +41,13 @@ class Moments:
         return weights * np.einsum("kc,kc->k", shifts, shifts)
 
     def __add__(self, other):
+        # Shapes that differ could still be broadcast, to nonsense.
+        mine, theirs = ((type(m), m.mean.shape, m.scatter.shape) for m in (self, other))
+        if mine != theirs:
+            raise ValueError(
+                "These moments are of different models: means and scatter have the shapes "
+                f"{mine[1:]} in one and {theirs[1:]} in the other."
+            )
         mass = self.mass + other.mass
         share = np.divide(other.mass, mass, out=np.zeros_like(mass), where=mass > 0)
         shift = other.mean - self.mean
@@ -99,6 +106,13 @@ class Statistics(Mapping):
             raise ValueError(
                 f"These statistics are of different models: {sorted(self)} and {sorted(other)}."
             )
+        for name in self:
+            one, two = np.shape(self[name]), np.shape(other[name])
+            if one != two:
+                raise ValueError(
+                    f"These statistics are of different models: {name} has shape {one} in one and "
+                    f"{two} in the other."
+                )
         return Statistics(**{name: self[name] + other[name] for name in self})
 
     def __radd__(self, other):

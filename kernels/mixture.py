@@ -39,7 +39,7 @@ def workspace(n_components, n_columns, n_rows):
     width = block_width(whole_groups(size))
     block = np.zeros(n_columns * width)
     work = np.zeros(2 * (n_columns + 4) * width)
-    gamma = np.zeros((n_components, width))
+    gamma = np.zeros(n_components * width).reshape((n_components, width))
     return size, block, work, gamma, np.zeros(width)
 
 
@@ -50,7 +50,8 @@ def posterior(rows, first, n, log_weights, family, space):
     n_components, width = gamma.shape
     read_block(rows, first, n, block, width)
     for k in range(n_components):
-        gamma[k, :] = log_weights[k]
+        for i in range(width):
+            gamma[k, i] = log_weights[k]
     log_density(family, block, width, n, gamma, work)
     normalise(gamma.reshape(-1), n_components, width, n, log_total)
 
@@ -83,16 +84,25 @@ def absorb(first, n, row_weights, family, mass, statistics, space):
 
 
 @kernel
-def expect(rows, start, stop, row_weights, log_weights, family, mass, statistics):
+def expect(rows, start, stop, row_weights, given, log_weights, family, mass, statistics):
     """Add the expected statistics of rows ``start .. stop - 1``; returns their log-likelihood.
 
-    ``row_weights`` is empty when every row counts once.
+    ``row_weights`` is empty when every row counts once. ``given`` is empty, or the posteriors of
+    the rows, (stop - start, K), which are then taken as they are.
     """
-    space = workspace(log_weights.shape[0], rows.offsets.shape[0], stop - start)
+    n_components = log_weights.shape[0]
+    space = workspace(n_components, rows.offsets.shape[0], stop - start)
+    _, block, _, gamma, _ = space
     log_likelihood = 0.0
     for first in range(start, stop, space[0]):
         n = min(space[0], stop - first)
-        posterior(rows, first, n, log_weights, family, space)
+        if given.shape[0] == 0:
+            posterior(rows, first, n, log_weights, family, space)
+        else:
+            read_block(rows, first, n, block, gamma.shape[1])
+            for i in range(n):
+                for k in range(n_components):
+                    gamma[k, i] = given[first - start + i, k]
         log_likelihood += absorb(first, n, row_weights, family, mass, statistics, space)
     return log_likelihood
 
@@ -110,7 +120,8 @@ def infer(rows, start, stop, log_weights, family, log_totals, posteriors, labels
         n = min(space[0], stop - first)
         posterior(rows, first, n, log_weights, family, space)
         if log_totals.shape[0] > 0:
-            log_totals[first : first + n] = log_total[:n]
+            for i in range(n):
+                log_totals[first + i] = log_total[i]
         if posteriors.shape[0] > 0:
             for i in range(n):
                 for k in range(n_components):
@@ -122,22 +133,6 @@ def infer(rows, start, stop, log_weights, family, log_totals, posteriors, labels
                     if gamma[k, i] > gamma[best, i]:
                         best = k
                 labels[first + i] = best
-
-
-@kernel
-def accumulate_given(rows, start, stop, responsibilities, family, mass, statistics):
-    """Add the statistics of rows whose responsibilities, (stop - start, K), are given."""
-    n_components = responsibilities.shape[1]
-    space = workspace(n_components, rows.offsets.shape[0], stop - start)
-    _, block, _, gamma, _ = space
-    nothing = np.empty(0)
-    for first in range(start, stop, space[0]):
-        n = min(space[0], stop - first)
-        read_block(rows, first, n, block, gamma.shape[1])
-        for i in range(n):
-            for k in range(n_components):
-                gamma[k, i] = responsibilities[first - start + i, k]
-        absorb(first, n, nothing, family, mass, statistics, space)
 
 
 @kernel

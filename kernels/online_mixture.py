@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .cholesky import inverse_factor
+from .cholesky import covariance_from_factor, inverse_factor
 from .family import add_own, horizon_of, maximize, scale
 from .gaussian_full import HALF_LOG_2PI, padded
 from .mixture import absorb, posterior, workspace
@@ -107,31 +107,6 @@ def _rank_one(factor, size, z, r, shrink, sums):
 
 
 @inlined
-def _covariance(factor, size, out):
-    """``out = (PᵀP)⁻¹``, through the inverse of the triangle."""
-    n = out.shape[0]
-    lower = np.zeros((n, n))
-    for r in range(n):
-        row = lower[r]
-        for j in range(r):
-            weight = factor[r * size + j]
-            above = lower[j]
-            for c in range(j + 1):
-                row[c] -= weight * above[c]
-        row[r] = 1.0
-        unit = 1.0 / factor[r * size + r]
-        for c in range(r + 1):
-            row[c] *= unit
-    for r in range(n):
-        for c in range(r + 1):
-            s = 0.0
-            for j in range(c + 1):
-                s += lower[r, j] * lower[c, j]
-            out[r, c] = s
-            out[c, r] = s
-
-
-@inlined
 def _renew(family, k, size, pending):
     """Put the pending blur into component ``k`` and factor it anew."""
     n_columns = family.means.shape[1]
@@ -199,10 +174,10 @@ def online_rank_one(rows, n_rows, rates, row_weights, weights, family):
                     family.offsets[k] -= 0.5 * (np.log1p(r * norms[k]) + n_columns * np.log1p(-r))
                     if age[k] < n_columns or family.blur == 0.0:
                         continue
-                    _covariance(family.factors[k], size, family.covariances[k])
+                    covariance_from_factor(family.factors[k], size, family.covariances[k])
                 else:
                     covariance = family.covariances[k]
-                    _covariance(family.factors[k], size, covariance)
+                    covariance_from_factor(family.factors[k], size, covariance)
                     for a in range(n_columns):
                         for b in range(n_columns):
                             product = differences[k, a] * differences[k, b]
@@ -211,7 +186,7 @@ def online_rank_one(rows, n_rows, rates, row_weights, weights, family):
                 if not _renew(family, k, size, pending):
                     return log_likelihood, start + i
     for k in range(n_components):
-        _covariance(family.factors[k], size, family.covariances[k])
+        covariance_from_factor(family.factors[k], size, family.covariances[k])
         if not _renew(family, k, size, pending):
             return log_likelihood, n_rows - 1
     return log_likelihood, -1

@@ -135,6 +135,33 @@ def square_root(typing_context, a):
     return lanes(lanes), generate
 
 
+def _shuffle(builder, a, b, *order):
+    indices = ir.Constant(ir.VectorType(_INT32, LANES), list(order))
+    return builder.shuffle_vector(a, b, indices)
+
+
+@intrinsic
+def store_transposed(typing_context, array, index, stride, a, b, c, d):
+    """Store the 4 × 4 matrix whose *columns* are a, b, c, d; its rows are ``stride`` apart."""
+
+    def generate(context, builder, signature, arguments):
+        array, index, stride, a, b, c, d = arguments
+        low_ab, high_ab = _shuffle(builder, a, b, 0, 4, 2, 6), _shuffle(builder, a, b, 1, 5, 3, 7)
+        low_cd, high_cd = _shuffle(builder, c, d, 0, 4, 2, 6), _shuffle(builder, c, d, 1, 5, 3, 7)
+        for low, high, order in [
+            (low_ab, low_cd, (0, 1, 4, 5)),
+            (high_ab, high_cd, (0, 1, 4, 5)),
+            (low_ab, low_cd, (2, 3, 6, 7)),
+            (high_ab, high_cd, (2, 3, 6, 7)),
+        ]:
+            pointer = _address(context, builder, signature.args[0], array, index)
+            builder.store(_shuffle(builder, low, high, *order), pointer, align=8)
+            index = builder.add(index, stride)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, types.intp, *[lanes] * 4), generate
+
+
 def _binary(name, symbol):
     @intrinsic
     def instruction(typing_context, a, b):

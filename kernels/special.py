@@ -148,7 +148,7 @@ def inverse_digamma(y):
         return np.exp(y) + 0.5  # to the last digit, where ψ(x) would have only those of log(x)
     x = -1.0 / (y + _EULER) if y < -2.22 else np.exp(y) + 0.5
     if y < -1e8:
-        return x
+        return x  # to the last digit again, and ψ' may overflow
     for _ in range(_MAX_STEPS):
         step = (y - digamma(x)) / trigamma(x)
         x += step
@@ -210,11 +210,11 @@ def polygamma_changes(a, b):
     change = b * r * s
     rr, ss = r * r, s * s
     first += np.log1p(b * r) + 0.5 * change
-    first += rr * _polynomial(_DIGAMMA_SERIES, rr) - ss * _polynomial(_DIGAMMA_SERIES, ss)
+    first += rr * _polynomial(_DIGAMMA_SERIES, rr)
+    first -= ss * _polynomial(_DIGAMMA_SERIES, ss)
     second += change * (1.0 + 0.5 * (r + s))
-    second += r * rr * _polynomial(_TRIGAMMA_SERIES, rr) - s * ss * _polynomial(
-        _TRIGAMMA_SERIES, ss
-    )
+    second += r * rr * _polynomial(_TRIGAMMA_SERIES, rr)
+    second -= s * ss * _polynomial(_TRIGAMMA_SERIES, ss)
     return first, second
 
 
@@ -260,24 +260,20 @@ def beta_ascent(a, b, mean_log, mean_log1m):
         return a, b, True
     step_a = (curvature_b * gradient_a + common * gradient_b) / determinant
     step_b = (common * gradient_a + curvature_a * gradient_b) / determinant
+    # The means settle a and b no better than to about 1e-16 min(a, b).
     length = max(abs(step_a) / a, abs(step_b) / b)
-    # The equations settle a and b no better than to about 1e-16 (a + b).
-    if length < max(_LAST_STEP, 1e-15 * (a + b)):
-        return a + step_a, b + step_b, True
-    # The step is taken in 1/a and 1/b, in which the equations are closer to linear, and no further
-    # than to four times a or b.
+    last = length < max(_LAST_STEP, 1e-15 * min(a, b))
     expected = step_a * gradient_a + step_b * gradient_b
-    height = 0.0
-    if expected > _SURE_RISE:
-        height = beta_log_likelihood(a, b, mean_log, mean_log1m)
+    sure = last or expected < _SURE_RISE
+    height = -np.inf if sure else beta_log_likelihood(a, b, mean_log, mean_log1m)
     scale = 1.0
     for _ in range(_MAX_STEPS):
+        # The step is taken in 1/a and 1/b, in which the equations are closer to linear, and no
+        # further than to four times a or b.
         new_a = a / (1.0 - min(scale * step_a / a, 0.75))
         new_b = b / (1.0 - min(scale * step_b / b, 0.75))
-        if expected <= _SURE_RISE:
-            return new_a, new_b, False
-        if beta_log_likelihood(new_a, new_b, mean_log, mean_log1m) >= height:
-            return new_a, new_b, False
+        if sure or beta_log_likelihood(new_a, new_b, mean_log, mean_log1m) >= height:
+            return new_a, new_b, last
         scale *= 0.5
     return a, b, True
 
@@ -290,8 +286,11 @@ def beta_shapes(mean_log, mean_log1m):
     if there is no maximum, which is when ``exp(mean_log) + exp(mean_log1m) >= 1``, as for data that
     are all the same.
     """
-    high, low = max(mean_log, mean_log1m), min(mean_log, mean_log1m)
-    room = -np.expm1(high) - np.exp(low)
+    # 1 - exp(mean_log) - exp(mean_log1m); the larger of the two may be close to one.
+    if mean_log > mean_log1m:
+        room = -np.expm1(mean_log) - np.exp(mean_log1m)
+    else:
+        room = -np.expm1(mean_log1m) - np.exp(mean_log)
     if room <= 0.0:
         return np.inf, np.inf
     # Where ψ(x) is taken for log(x - 1/2).

@@ -6,7 +6,6 @@ import mpmath
 import numpy as np
 import pytest
 import scipy.special
-import scipy.stats
 from fastem.kernels import special
 from numba import njit
 
@@ -77,7 +76,7 @@ each_function = pytest.mark.parametrize("name", KERNELS)
 @each_function
 def test_over_the_whole_range(name):
     kernel, exact, _ = KERNELS[name]
-    x = np.concatenate([np.geomspace(1e-10, 1e10, 400), np.linspace(0.02, 12.0, 300)])
+    x = np.concatenate([np.geomspace(1e-10, 1e10, 300), np.linspace(0.02, 12.0, 200)])
     assert errors(call(kernel, x), [exact(v) for v in x]).max() < GOOD
 
 
@@ -144,8 +143,8 @@ def test_log_factorial_is_that_of_python():
 
 
 def test_inverse_digamma_against_mpmath():
-    y = np.concatenate([-np.geomspace(1e-8, 1e12, 150), np.geomspace(1e-8, 30.0, 150)])
-    y = np.concatenate([y, np.linspace(-4.0, 20.0, 200), around(-2.22, 18.0), [0.0]])
+    y = np.concatenate([-np.geomspace(1e-8, 1e12, 100), np.geomspace(1e-8, 30.0, 50)])
+    y = np.concatenate([y, np.linspace(-4.0, 20.0, 100), around(-2.22, 18.0), [0.0]])
     x = call(special.inverse_digamma_array, y)
     # The distance to the root, by one step of Newton in 40 digits.
     steps = [(digamma(v) - mpmath.mpf(w)) / trigamma(v) for v, w in zip(x, y, strict=True)]
@@ -171,13 +170,13 @@ def test_inverse_digamma_far_out():
 
 
 def test_log_minus_digamma():
-    a = np.concatenate([np.geomspace(1e-10, 1e15, 400), around(8.0)])
+    a = np.concatenate([np.geomspace(1e-10, 1e15, 250), around(8.0)])
     exact = [mpmath.log(mpmath.mpf(v)) - digamma(v) for v in a]
     assert errors(call(special.log_minus_digamma_array, a), exact).max() < 2e-14
 
 
 def test_gamma_shape_against_mpmath():
-    gap = np.geomspace(1e-12, 1e3, 400)
+    gap = np.geomspace(1e-12, 1e3, 200)
     a = call(special.gamma_shape_array, gap)
     for shape, target in zip(map(mpmath.mpf, a), map(mpmath.mpf, gap), strict=True):
         miss = mpmath.log(shape) - digamma(shape) - target
@@ -200,8 +199,14 @@ def test_gamma_shape_is_the_likeliest():
     data = np.random.default_rng(3).gamma(2.7, 1.9, 500)
     gap = np.log(data.mean()) - np.log(data).mean()
     (a,) = call(special.gamma_shape_array, [gap])
-    expected, _, _ = scipy.stats.gamma.fit(data, floc=0)
-    assert a == pytest.approx(expected, rel=1e-6)
+
+    def likelihood(shape):
+        # At the best scale, per datum, without what does not depend on the shape.
+        shape = mpmath.mpf(shape)
+        return shape * (mpmath.log(shape) - 1 - mpmath.mpf(gap)) - log_gamma(shape)
+
+    assert likelihood(a) > max(likelihood(a * (1 + 1e-7)), likelihood(a * (1 - 1e-7)))
+    assert a == pytest.approx(2.7, rel=0.1)
 
 
 # Beta densities
@@ -231,7 +236,7 @@ def height(a, b, mean_log, mean_log1m):
 
 
 def test_polygamma_changes():
-    a, b = pairs(19)
+    a, b = pairs(16)
     first, second = call(special.polygamma_changes_array, a, b, n_out=2)
     exact = [(mpmath.mpf(v), mpmath.mpf(w)) for v, w in zip(a, b, strict=True)]
     assert errors(first, [digamma(v + w) - digamma(v) for v, w in exact]).max() < 1e-14
@@ -242,7 +247,7 @@ def test_beta_shapes_find_the_truth(beta_problems):
     a, b, mean_log, mean_log1m = beta_problems
     found_a, found_b = call(special.beta_shapes_array, mean_log, mean_log1m, n_out=2)
     # The rounding of the means alone moves a and b by this much.
-    tolerance = 2e-15 * np.maximum(1.0, np.maximum(a, b))
+    tolerance = 2e-14 * np.maximum(1.0, np.minimum(a, b))
     assert np.all(np.abs(found_a / a - 1) < tolerance)
     assert np.all(np.abs(found_b / b - 1) < tolerance)
 
@@ -280,7 +285,7 @@ def test_beta_ascent_never_falls_and_arrives_from_anywhere():
         # At the top, a and b move in their last digits.
         assert min(after - before for before, after in zip(heights, new, strict=True)) > -1e-20
         heights = new
-    tolerance = 2e-15 * np.maximum(1.0, np.maximum(true_a, true_b))
+    tolerance = 2e-14 * np.maximum(1.0, np.minimum(true_a, true_b))
     assert np.all(np.abs(a / true_a - 1) < tolerance)
     assert np.all(np.abs(b / true_b - 1) < tolerance)
 
@@ -296,6 +301,38 @@ def test_beta_shapes_almost_without_a_maximum():
     half = np.log(np.array([0.5])) - 1e-12
     a, b = call(special.beta_shapes_array, half, half, n_out=2)
     assert a[0] == b[0] == pytest.approx(0.25e12, rel=1e-3)
+
+
+def test_beta_shapes_at_the_last_digit():
+    # Whether there is a maximum is up to rounding here; what comes out must be usable.
+    last = np.arange(-3, 20) * 2.0**-53
+    mean_log, mean_log1m = (v.ravel() for v in np.meshgrid(np.log(0.3) + last, np.log(0.7) - last))
+    a, b = call(special.beta_shapes_array, mean_log, mean_log1m, n_out=2)
+    finite = np.isfinite(a)
+    assert np.array_equal(finite, np.isfinite(b))
+    assert 0 < finite.sum() < finite.size
+    assert a[finite].min() > 1e13
+    np.testing.assert_allclose(a[finite] / (a + b)[finite], 0.3, rtol=1e-14)
+
+
+@pytest.mark.parametrize("mean_log1m", [-1000.0, -50.0])
+def test_beta_shapes_of_data_close_to_one(mean_log1m):
+    a, b = call(special.beta_shapes_array, [-1e-17], [mean_log1m], n_out=2)
+    assert changes(a[0], b[0]) == pytest.approx(-1e-17, rel=1e-14)
+    assert changes(b[0], a[0]) == pytest.approx(mean_log1m, rel=1e-14)
+    swapped_b, swapped_a = call(special.beta_shapes_array, [mean_log1m], [-1e-17], n_out=2)
+    assert (swapped_a, swapped_b) == (a, b)
+
+
+def test_beta_ascent_is_not_led_astray_where_the_curvature_is_lost():
+    start = np.geomspace(1e16, 1e30, 50)
+    a, b = start.copy(), start.copy()
+    means = np.full(50, -0.7)
+    special.beta_ascent_array(a, b, means, means)
+    # The maximum is below: each stays, or goes there.
+    assert np.all((a > 0) & (a <= start))
+    assert np.all((b > 0) & (b <= start))
+    assert np.any(a == start)
 
 
 def test_beta_first_finds_the_truth(beta_problems):

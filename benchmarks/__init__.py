@@ -1,0 +1,1 @@
+"""Benchmarks: asv suites (``asv run``) and comparisons with other libraries."""
