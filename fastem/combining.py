@@ -79,6 +79,8 @@ def divergence(model, other, *, align: bool = False, horizon=None) -> float:
 
 
 def _merge(models, function):
+    if hasattr(models, "_model") or hasattr(models, "expect"):
+        raise TypeError("A list of models is needed; got a single one.")
     models = list(models)
     merged = function([_model_of(model) for model in models])
     if merged.__class__ is models[0].__class__:
@@ -101,6 +103,8 @@ def _model_of(estimator):
     if not hasattr(estimator, "_model"):
         if hasattr(estimator, "expect") and hasattr(estimator, "own"):
             return estimator
-        raise TypeError(f"Not a fastem model: {type(estimator).__name__}.")
+        raise TypeError(
+            f"Not a fastem model: {type(estimator).__name__}. Pass fitted estimators of fastem."
+        )
     check_is_fitted(estimator)
     return estimator._model()

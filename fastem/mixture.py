@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .base_mixture import DEFAULT_RATE, BaseMixture
-from .families import Family, as_family
+from .families import FAMILY_NAMES, Categorical, Family, as_family
 
 __all__ = ["Mixture"]
 
@@ -112,6 +112,14 @@ class Mixture(BaseMixture):
 
     def _family(self):
         return as_family(self.family)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        if isinstance(self.family, Family) or self.family in FAMILY_NAMES:
+            family = self._family()
+            tags.input_tags.positive_only = family.nonnegative
+            tags.input_tags.categorical = isinstance(family, Categorical)
+        return tags
 
     def _given_start(self, row):
         given = {name: np.asarray(array, float) for name, array in (self.init or {}).items()}

@@ -44,6 +44,12 @@ class MixtureModel:
         self.family = family
         self.weights = np.asarray(weights, dtype=float)
         self.packed = family.pack(parameters) if packed is None else packed
+        n_components, self.n_columns = family.size(self.packed)
+        if self.weights.shape != (n_components,):
+            raise ValueError(
+                f"weights have the shape {self.weights.shape}, and the other parameters are those "
+                f"of {n_components} components."
+            )
         self.fixed = frozenset(fixed)
         self.n_jobs = n_jobs
 
@@ -144,7 +150,8 @@ class MixtureModel:
         """Raise ``ValueError`` unless ``other`` is a mixture of the same kind and size."""
         if not isinstance(other, MixtureModel):
             raise ValueError(f"Models of different kinds: a mixture and a {type(other).__name__}.")
-        if type(self.family) is not type(other.family):
+        same = type(self.family) is type(other.family)
+        if not same or self.family.parameter_names != other.family.parameter_names:
             raise ValueError(f"Models of different kinds: {self.family} and {other.family}.")
         mine, theirs = self.parameters, other.parameters
         if mine.keys() != theirs.keys():
@@ -187,6 +194,11 @@ class MixtureModel:
     def read(self, X, sample_weight, start, stop):
         """Rows as a kernel reads them, their weights, base measure, and an array to keep alive."""
         part, log_base = self.family.prepare(X[start:stop])
+        # Kernels trust the width they are told.
+        if part.shape[1] != self.n_columns:
+            raise ValueError(
+                f"The data have {part.shape[1]} columns, and the model has {self.n_columns}."
+            )
         rows, part = read_rows(part, 0, len(part))
         row_weights = (
             _NO_WEIGHTS if sample_weight is None

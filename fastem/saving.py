@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 
 from . import files
@@ -16,7 +18,8 @@ def save(model, path) -> None:
     """Write a fitted estimator to one file.
 
     The file is written whole or not at all: after a crash in the middle the old one is still
-    there. It holds no code (no pickle); arrays come back exact to the bit.
+    there. It holds no code (no pickle); arrays come back exact to the bit. A ``random_state`` that
+    is a ``RandomState`` comes back as None; a number is kept.
 
     Parameters
     ----------
@@ -43,7 +46,8 @@ def load(path, *, families=()):
     ----------
     path : str or path-like
     families : sequence of Family
-        Instances of the families of your own that the model may use: the file holds no code.
+        The families of your own that the model may use, classes or instances: the file holds no
+        code.
 
     Returns
     -------
@@ -53,14 +57,28 @@ def load(path, *, families=()):
     kinds = _kinds()
     if kind not in kinds:
         raise files.FileError(
-            f"{path} holds a {kind}, which this version of fastem does not know; upgrade fastem."
+            f"{path} holds a {kind}, which this version of fastem does not know. "
+            "Upgrade fastem (pip install --upgrade fastem) to read it."
         )
-    parameters = {
-        name: _get(value, arrays, families) for name, value in settings["parameters"].items()
-    }
-    model = kinds[kind](**parameters)
-    for name, value in settings["attributes"].items():
-        setattr(model, name, _get(value, arrays, families))
+    families = tuple(families)
+    try:
+        parameters, attributes = settings["parameters"], settings["attributes"]
+        unknown = parameters.keys() - inspect.signature(kinds[kind]).parameters.keys()
+        if unknown:
+            raise files.FileError(
+                f"{path} holds a {kind} with the settings {sorted(unknown)}, which this version of "
+                "fastem does not know. Upgrade fastem (pip install --upgrade fastem) to read it."
+            )
+        model = kinds[kind](
+            **{name: _get(entry, arrays, families) for name, entry in parameters.items()}
+        )
+        for name, entry in attributes.items():
+            setattr(model, name, _get(entry, arrays, families))
+    except (KeyError, AttributeError, TypeError) as error:
+        raise files.FileError(
+            f"{path} is damaged: it is not what fastem.save writes for a {kind}. Fetch it again "
+            "from where it came, or save it anew."
+        ) from error
     return model
 
 
@@ -80,9 +98,9 @@ def _put(entries, arrays, key, name, value):
         entries[name] = {"statistics": {part: f"{key}.{part}" for part in parts}}
     elif isinstance(value, Family):
         entries[name] = {"family": family_to_settings(value)}
-    elif isinstance(value, Decay):
+    elif type(value) is Decay:
         entries[name] = {"decay": [value.eta0, value.beta]}
-    elif isinstance(value, np.ndarray) and value.dtype == object:
+    elif isinstance(value, np.ndarray) and value.dtype.kind in "OU":
         entries[name] = {"strings": [str(item) for item in value]}
     elif isinstance(value, np.ndarray):
         arrays[key] = value
@@ -93,13 +111,15 @@ def _put(entries, arrays, key, name, value):
             _put(inner, arrays, f"{key}.{part}", part, item)
         entries[name] = {"dict": inner}
     elif isinstance(value, np.random.RandomState):
-        # Its state is of no use to a fitted model; a later fit draws anew.
+        # Only later fits and draws use its state, which they do not repeat anyway.
         entries[name] = {"value": None}
     elif callable(value):
         raise TypeError(
-            f"{name} is a function, and files hold no code. Use a number or fastem.Decay, or set "
-            "it back before saving."
+            f"{name} is a function, and files hold no code. Before saving, set it to a number or "
+            f"fastem.Decay: model.set_params({name}=fastem.Decay()). After loading, set it back."
         )
+    elif isinstance(value, (tuple, set, frozenset)):
+        entries[name] = {"tuple": sorted(value) if isinstance(value, (set, frozenset)) else value}
     else:
         entries[name] = {"value": value}
 
@@ -118,4 +138,4 @@ def _get(entry, arrays, families):
         return arrays[content]
     if kind == "dict":
         return {name: _get(item, arrays, families) for name, item in content.items()}
-    return tuple(content) if isinstance(content, list) else content
+    return tuple(content) if kind == "tuple" else content

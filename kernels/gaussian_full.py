@@ -56,9 +56,10 @@ def gather(block, width, n, mean, gamma, rows, first):
     ``rows`` are filled, in whole groups.
     """
     n_columns = mean.shape[0]
-    n_chosen = 0
-    for i in range(n):
-        n_chosen += np.int64(gamma[i] > 0.0)
+    count = simd.splat(0.0)
+    for i in range(0, whole_groups(n), 4):
+        count = count + simd.is_positive(simd.load(gamma, i))
+    n_chosen = int(simd.total(count))
     if n_chosen == 0:
         return 0
     root = np.empty(SLICE)

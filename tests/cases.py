@@ -1,8 +1,9 @@
 """One case for each family: fastem's and its oracle, with random models and data."""
 
-import fastem
 import numpy as np
 import oracles
+
+import fastem
 from fastem.families import (
     Bernoulli,
     Beta,
@@ -134,9 +135,7 @@ def assert_statistics(statistics, expected, rtol=1e-10, atol=1e-12):
         if isinstance(block, tuple):
             moments = statistics[name]
             assert isinstance(moments, Moments)
-            for got, want in zip(
-                (moments.mass, moments.mean, moments.scatter), block, strict=True
-            ):
+            for got, want in zip((moments.mass, moments.mean, moments.scatter), block, strict=True):
                 np.testing.assert_allclose(got, want, rtol=rtol, atol=atol, err_msg=name)
         else:
             np.testing.assert_allclose(statistics[name], block, rtol=rtol, atol=atol, err_msg=name)

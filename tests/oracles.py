@@ -430,16 +430,15 @@ def online_full(X, rates, weights, means, covariances, blur=0.0, sample_weight=N
     total = 0.0
     for t, x in enumerate(X):
         d = x - m
-        norms = [d[k] @ np.linalg.solve(S[k], d[k]) for k in range(len(w))]
-        logs = np.linalg.slogdet(2 * np.pi * S)[1]
-        log_p = np.log(w) - 0.5 * (logs + np.array(norms))
-        top = logsumexp(log_p)
+        norms = (d * np.linalg.solve(S, d[:, :, None])[:, :, 0]).sum(axis=1)
+        log_p = np.log(w) - 0.5 * (np.linalg.slogdet(2 * np.pi * S)[1] + norms)
+        top = np.logaddexp.reduce(log_p)
         gamma = np.exp(log_p - top)
         total += top * (1.0 if sample_weight is None else sample_weight[t])
         r = gamma / (w / rates[t] + gamma)
         m = m + r[:, None] * d
-        spread = np.einsum("k,ka,kb->kab", r * (1 - r), d, d)
-        S = (1 - r)[:, None, None] * S + spread + (r * blur)[:, None, None] * identity
+        r = r[:, None, None]
+        S = (1 - r) * S + r * (1 - r) * d[:, :, None] * d[:, None, :] + r * blur * identity
         w = (w / rates[t] + gamma) / (1 / rates[t] + 1)
     return w, m, S, total
 

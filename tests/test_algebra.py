@@ -13,13 +13,14 @@ from cases import (
     pair_of,
     raw_sums,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
 from fastem import algebra
 from fastem.data import Table
 from fastem.families import Gaussian
 from fastem.mixture_model import MixtureModel
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.optimize import minimize
 
 every = pytest.mark.parametrize("case", ALL, ids=str)
 every_and_interleaved = pytest.mark.parametrize("case", [*ALL, INTERLEAVED], ids=str)
@@ -295,9 +296,7 @@ def test_component_divergences_are_pairwise_and_sum_to_the_divergence(case):
     rng = np.random.default_rng(21)
     one, other = case.pair(rng, 3), case.pair(rng, 3)
     table = case.model(one).component_divergences(case.model(other))
-    assert np.trace(table) == pytest.approx(
-        oracles.divergence(case.oracle, one, other), rel=1e-10
-    )
+    assert np.trace(table) == pytest.approx(oracles.divergence(case.oracle, one, other), rel=1e-10)
     for order in ([1, 2, 0], [2, 1, 0]):
         moved = case.model(other).reordered(order)
         expected = oracles.divergence(case.oracle, one, pair_of(moved))

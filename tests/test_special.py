@@ -6,8 +6,9 @@ import mpmath
 import numpy as np
 import pytest
 import scipy.special
-from fastem.kernels import special
 from numba import njit
+
+from fastem.kernels import special
 
 DIGAMMA_ZERO = 1.4616321449683622
 

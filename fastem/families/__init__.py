@@ -17,22 +17,31 @@ _BY_NAME = {
 }
 
 
+#: The names of the families that need no arguments.
+FAMILY_NAMES = tuple(sorted(name.lower() for name in _BY_NAME if name != "Categorical"))
+
+
 def as_family(family) -> Family:
     """A family from an instance, or from the lower-case name of one that needs no arguments."""
     if isinstance(family, Family):
         return family
-    names = {name.lower(): kind for name, kind in _BY_NAME.items() if kind is not Categorical}
-    if isinstance(family, str) and family in names:
-        return names[family]()
+    if isinstance(family, str) and family in FAMILY_NAMES:
+        return _BY_NAME[family.capitalize()]()
+    if isinstance(family, str) and family == "categorical":
+        raise ValueError(
+            "The categorical family needs the number of categories: pass "
+            "fastem.families.Categorical(n_categories) instead of its name."
+        )
     raise ValueError(
-        f"family must be one of {sorted(names)}, or an instance from fastem.families or of a "
+        f"family must be one of {list(FAMILY_NAMES)}, or an instance from fastem.families or of a "
         f"subclass of fastem.ExponentialFamily; got {family!r}."
     )
 
 
 def family_to_settings(family) -> dict:
     """What makes a family, as JSON can hold it."""
-    kind = next(c for c in type(family).__mro__ if not c.__name__.startswith("_"))
+    # The kinds of Gaussian are private subclasses; any other class has its own name.
+    kind = Gaussian if isinstance(family, Gaussian) else type(family)
     return {"family": kind.__name__, **family.settings()}
 
 
@@ -41,7 +50,14 @@ def family_from_settings(settings, known=()) -> Family:
     settings = dict(settings)
     name = settings.pop("family")
     for family in known:
+        if isinstance(family, type) and family.__name__ == name:
+            return family(**settings)
         if type(family).__name__ == name:
+            if family.settings() != settings:
+                raise ValueError(
+                    f"The file holds a model of the family {name} with the settings {settings}, "
+                    f"and the one that was passed has {family.settings()}."
+                )
             return family
     if name == "Product":
         members = [(family_from_settings(f, known), c) for f, c in settings["members"]]
@@ -49,6 +65,6 @@ def family_from_settings(settings, known=()) -> Family:
     if name not in _BY_NAME:
         raise ValueError(
             f"The file holds a model of the family {name}, which is not one of fastem's. "
-            f"Pass it: fastem.load(path, families=[{name}()])."
+            f"Pass it: fastem.load(path, families=[{name}])."
         )
     return _BY_NAME[name](**settings)

@@ -22,6 +22,8 @@ class Family(ABC):
 
     #: The names of the parameters, in the order of the kernels' ``fixed`` flags.
     parameter_names: tuple[str, ...] = ()
+    #: Whether values below zero are outside the support.
+    nonnegative = False
     #: Whether kernels can do every step, so that the online loop needs no Python.
     compiled = True
 
@@ -83,6 +85,10 @@ class Family(ABC):
     @abstractmethod
     def log_joint(self, blocks, mass, packed) -> float:
         """``Σ_k s₁·θ_k - s₀ G(θ_k)``: the components' part of Q."""
+
+    def size(self, packed) -> tuple[int, int]:
+        """The number of components, and of the columns that kernels read."""
+        return np.shape(next(iter(self.unpack(packed).values())))[:2]
 
     def n_parameters(self, parameters) -> int:
         """The number of free parameters."""

@@ -7,7 +7,7 @@ import numpy as np
 from ..kernels.categorical import Categorical as Packed
 from ..kernels.categorical import CategoricalCounts, refresh_categorical
 from .base import Family
-from .linear import _first_wrong
+from .linear import _first_wrong, _no_negatives
 
 __all__ = ["Categorical"]
 
@@ -22,6 +22,7 @@ class Categorical(Family):
     """
 
     parameter_names = ("probabilities",)
+    nonnegative = True
 
     def __init__(self, n_categories):
         if not (isinstance(n_categories, (int, np.integer)) and n_categories >= 1):
@@ -34,10 +35,16 @@ class Categorical(Family):
     def check(self, X):
         top = self.n_categories - 1
         what = f"Categorical data must be whole numbers from 0 to {top}"
+        _no_negatives(X, what)
         _first_wrong(X, ~((X >= 0) & (X <= top)) | (X != np.floor(X)), what)
 
     def pack(self, parameters):
         probabilities = np.array(parameters["probabilities"], dtype=float, order="C")
+        if probabilities.ndim != 3 or probabilities.shape[2] != self.n_categories:
+            raise ValueError(
+                f"probabilities must have the shape (components, columns, {self.n_categories}); "
+                f"got {probabilities.shape}."
+            )
         if not (probabilities >= 0).all():
             raise ValueError("probabilities must not be negative.")
         sums = probabilities.sum(axis=2)

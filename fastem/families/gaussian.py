@@ -100,6 +100,9 @@ class _Full(Gaussian):
                 packed.offsets[k] = _offset(np.diag(upper))
             return packed
         for k in range(n_components):
+            covariance = packed.covariances[k]
+            if not np.allclose(covariance, covariance.T):
+                raise ValueError(f"The covariance of component {k} is not symmetric.")
             if not refresh_full(packed, k):
                 raise ValueError(_not_positive_definite(f"The covariance of component {k}"))
         return packed
@@ -190,6 +193,8 @@ class _Tied(Gaussian):
             packed.offset[0] = _offset(np.diag(upper))
             packed.whitened[:, :n_columns] = (means - means[0]) @ upper
             return packed
+        if not np.allclose(packed.covariance, packed.covariance.T):
+            raise ValueError("The covariance is not symmetric.")
         if not refresh_tied(packed):
             raise ValueError(_not_positive_definite("The covariance"))
         return packed
@@ -364,5 +369,6 @@ class _Spherical(_Diagonal):
 
 
 def _not_positive_definite(what, matrix=True):
-    kind = "positive definite" if matrix else "positive and finite"
-    return f"{what} is not {kind}."
+    if matrix:
+        return f"{what} is not positive definite: its eigenvalues must all be above zero."
+    return f"{what} is not positive and finite."

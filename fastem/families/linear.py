@@ -15,6 +15,7 @@ class _LinearFamily(Family):
     """Independent columns with features ``φ(x) = x`` and one parameter each."""
 
     kind: int
+    nonnegative = True
     #: What parameters may be: the words of an error, and a test.
     domain = ("positive and finite", lambda values: np.isfinite(values) & (values > 0))
 
@@ -22,6 +23,11 @@ class _LinearFamily(Family):
         arrays = [np.asarray(parameters[name], dtype=float) for name in self.parameter_names]
         words, inside = self.domain
         for name, array in zip(self.parameter_names, arrays, strict=True):
+            if array.ndim != 2 or array.shape != arrays[0].shape:
+                raise ValueError(
+                    f"{name} must have the shape (components, columns), the same for all "
+                    f"parameters; got {array.shape}."
+                )
             if not inside(array).all():
                 at = tuple(int(i) for i in np.argwhere(~inside(array))[0])
                 raise ValueError(f"{name} must be {words}; {name}[{at}] is {array[at]}.")
@@ -63,10 +69,14 @@ def _first_wrong(X, wrong, what):
         raise ValueError(f"{what}; row {row}, column {column} is {X[row, column]}.")
 
 
+def _no_negatives(X, what):
+    """Raise for the first negative entry of ``X``, in the words that scikit-learn begins with."""
+    if X.dtype.kind not in "bu":
+        _first_wrong(X, X < 0, f"Negative values in data: {what}")
+
+
 def _check_counts(X, name):
-    if X.dtype.kind in "bu":
-        return
-    _first_wrong(X, X < 0, f"{name} data are counts and cannot be negative")
+    _no_negatives(X, f"{name} data are counts and cannot be negative")
     if X.dtype.kind == "f":
         _first_wrong(X, X != np.floor(X), f"{name} data are counts and must be whole numbers")
 
@@ -96,6 +106,7 @@ class Bernoulli(_LinearFamily):
     domain = ("between 0 and 1", lambda values: (values >= 0) & (values <= 1))
 
     def check(self, X):
+        _no_negatives(X, "Bernoulli data must be 0 or 1")
         if X.dtype.kind != "b":
             _first_wrong(X, (X != 0) & (X != 1), "Bernoulli data must be 0 or 1")
 
@@ -163,7 +174,7 @@ class Exponential(_LinearFamily):
     parameter_names = ("scales",)
 
     def check(self, X):
-        _first_wrong(X, X < 0, "Exponential data cannot be negative")
+        _no_negatives(X, "Exponential data cannot be negative")
 
     def start(self, centres):
         return {"scales": np.maximum(centres, 1e-300)}
@@ -183,6 +194,7 @@ class Gamma(_LinearFamily):
     )
 
     def check(self, X):
+        _no_negatives(X, "Gamma data must be positive")
         _first_wrong(X, ~(X > 0), "Gamma data must be positive")
 
     def start(self, centres):
@@ -203,6 +215,7 @@ class Beta(_LinearFamily):
     )
 
     def check(self, X):
+        _no_negatives(X, "Beta data must lie strictly between 0 and 1")
         _first_wrong(X, ~((X > 0) & (X < 1)), "Beta data must lie strictly between 0 and 1")
 
     def start(self, centres):

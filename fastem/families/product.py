@@ -61,6 +61,7 @@ class Product(Family):
                 f"The columns of a product must be 0 .. {len(flat) - 1}, each once; got {flat}."
             )
         self.compiled = all(family.compiled for family in self.families)
+        self.nonnegative = any(family.nonnegative for family in self.families)
 
     def __repr__(self):
         pairs = zip(self.families, self.columns, strict=True)
@@ -196,6 +197,13 @@ class Product(Family):
             f.log_joint(self._part(blocks, name), mass, p)
             for (name, f), p in zip(self._members(), packed, strict=True)
         )
+
+    def size(self, packed):
+        sizes = [f.size(p) for f, p in zip(self.families, packed, strict=True)]
+        if len({n_components for n_components, _ in sizes}) > 1:
+            counts = {name: size[0] for name, size in zip(self.names, sizes, strict=True)}
+            raise ValueError(f"Members with different numbers of components: {counts}.")
+        return sizes[0][0], sum(n_columns for _, n_columns in sizes)
 
     def n_parameters(self, parameters):
         return sum(f.n_parameters(self._part(parameters, n)) for n, f in self._members())
