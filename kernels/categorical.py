@@ -4,8 +4,18 @@ from collections import namedtuple
 
 import numpy as np
 
-from .family import accumulate, add_own, columns_of, horizon_of, log_density, maximize
+from .family import (
+    accumulate,
+    add_own,
+    block_rows,
+    columns_of,
+    horizon_of,
+    log_density,
+    maximize,
+    refresh,
+)
 from .options import implements, kernel
+from .rows import BLOCK_ROWS
 
 #: probabilities and their logarithms, (K, D, C).
 Categorical = namedtuple("Categorical", "probabilities logarithms")
@@ -19,6 +29,11 @@ _TINY = 1e-300
 @implements(columns_of, Categorical)
 def _columns_of(family):
     return family.probabilities.shape[1]
+
+
+@implements(block_rows, Categorical)
+def _block_rows(family):
+    return BLOCK_ROWS
 
 
 @implements(log_density, Categorical)
@@ -62,7 +77,6 @@ def _maximize(family, mass, sums, fixed):
             total = sums.counts[k, c].sum()
             for j in range(n_categories):
                 family.probabilities[k, c, j] = sums.counts[k, c, j] / total
-    refresh_categorical(family)
     return True
 
 
@@ -73,3 +87,9 @@ def refresh_categorical(family):
     logarithms = family.logarithms.reshape(-1)
     for j in range(probabilities.shape[0]):
         logarithms[j] = np.log(max(probabilities[j], _TINY))
+
+
+@implements(refresh, Categorical)
+def _refresh(family):
+    refresh_categorical(family)
+    return True

@@ -14,6 +14,10 @@ def columns_of(family):
     """How many columns of the block the family takes."""
 
 
+def block_rows(family):
+    """How many rows the family likes in a block."""
+
+
 def log_density(family, block, width, n, log_p, work):
     """``log_p[k, i] += log p(x_i | k)`` for the ``n`` rows of a block."""
 
@@ -33,8 +37,13 @@ def add_own(family, mass, statistics, horizon):
 def maximize(family, mass, statistics, fixed):
     """Set the parameters in place to the maximum of Q; False if there is none.
 
-    A component of no mass keeps its parameters. ``fixed`` says which parameters are held.
+    A component of no mass keeps its parameters. ``fixed`` says which parameters are held. What
+    follows from the parameters is left to ``refresh``.
     """
+
+
+def refresh(family):
+    """Recompute what densities need from the parameters; False if these are impossible."""
 
 
 def scale(statistics, factor):
@@ -80,6 +89,13 @@ _product(
     columns_of,
     lambda family: columns_of(family[0]),
     lambda family: columns_of(family[0]) + columns_of(family[1:]),
+)
+
+
+_product(
+    block_rows,
+    lambda family: block_rows(family[0]),
+    lambda family: max(block_rows(family[0]), block_rows(family[1:])),
 )
 
 
@@ -142,3 +158,10 @@ def _maximize(family, mass, statistics, fixed):
 
 
 _product(maximize, _one_maximize, _maximize)
+
+
+_product(
+    refresh,
+    lambda family: refresh(family[0]),
+    lambda family: refresh(family[1:]) and refresh(family[0]),
+)

@@ -7,11 +7,20 @@ from collections import namedtuple
 
 import numpy as np
 
-from .family import accumulate, add_own, columns_of, horizon_of, log_density, maximize
+from .family import (
+    accumulate,
+    add_own,
+    block_rows,
+    columns_of,
+    horizon_of,
+    log_density,
+    maximize,
+    refresh,
+)
 from .gaussian_full import HALF_LOG_2PI
 from .options import implements, kernel
 from .products import add_moments, subtract_distances
-from .rows import whole_groups
+from .rows import BLOCK_ROWS, whole_groups
 
 #: means, variances (K, D); scales (K, D), 1/√(2 v); offsets (K,); spherical, whether a component
 #: has one variance for all columns; blur as for full covariances.
@@ -26,32 +35,32 @@ def _columns_of(family):
     return family.means.shape[1]
 
 
+@implements(block_rows, DiagonalGaussian)
+def _block_rows(family):
+    return BLOCK_ROWS
+
+
 @implements(log_density, DiagonalGaussian)
 def _log_density(family, block, width, n, log_p, work):
-    n_components, n_columns = family.means.shape
+    n_components = family.means.shape[0]
     filled = whole_groups(n)
     for k in range(n_components):
-        out = log_p[k]
-        offset = family.offsets[k]
         for i in range(filled):
-            out[i] += offset
-        subtract_distances(block, n_columns, width, filled, family.means[k], family.scales[k], out)
+            log_p[k, i] += family.offsets[k]
+    subtract_distances(block, width, filled, family.means, family.scales, log_p.reshape(-1))
 
 
 @implements(accumulate, DiagonalGaussian)
 def _accumulate(family, block, width, n, gamma, moments, work):
     n_components, n_columns = family.means.shape
-    filled = whole_groups(n)
+    add_moments(
+        block, width, whole_groups(n), gamma.reshape(-1), family.means, moments.first,
+        moments.second,
+    )  # fmt: skip
     for k in range(n_components):
         total = 0.0
         for i in range(n):
             total += gamma[k, i]
-        if total == 0.0:
-            continue
-        add_moments(
-            block, n_columns, width, filled, gamma[k], family.means[k], moments.first[k],
-            moments.second[k],
-        )  # fmt: skip
         for c in range(n_columns):
             moments.second[k, c] += family.blur * total
 
@@ -72,7 +81,6 @@ def _add_own(family, mass, moments, horizon):
 @implements(maximize, DiagonalGaussian)
 def _maximize(family, mass, moments, fixed):
     n_components, n_columns = family.means.shape
-    done = True
     for k in range(n_components):
         if mass[k] <= 0.0:
             continue
@@ -90,20 +98,26 @@ def _maximize(family, mass, moments, fixed):
             if family.spherical:
                 for c in range(n_columns):
                     family.variances[k, c] = mean_variance
-            done = refresh_diagonal(family, k) and done
-    return done
+    return True
 
 
 @kernel
-def refresh_diagonal(family, k):
-    """Recompute scales and offset of component ``k``; False if a variance is not positive."""
-    n_columns = family.means.shape[1]
-    offset = -n_columns * HALF_LOG_2PI
-    for c in range(n_columns):
-        variance = family.variances[k, c]
-        if not (variance > 0.0 and np.isfinite(variance)):
-            return False
-        family.scales[k, c] = 1.0 / np.sqrt(2.0 * variance)
-        offset -= 0.5 * np.log(variance)
-    family.offsets[k] = offset
-    return True
+def refresh_diagonal(family):
+    """Recompute scales and offsets; False if a variance is not positive and finite."""
+    n_components, n_columns = family.means.shape
+    done = True
+    for k in range(n_components):
+        offset = -n_columns * HALF_LOG_2PI
+        for c in range(n_columns):
+            variance = family.variances[k, c]
+            if not (variance > 0.0 and np.isfinite(variance)):
+                done = False
+            family.scales[k, c] = 1.0 / np.sqrt(2.0 * variance)
+            offset -= 0.5 * np.log(variance)
+        family.offsets[k] = offset
+    return done
+
+
+@implements(refresh, DiagonalGaussian)
+def _refresh(family):
+    return refresh_diagonal(family)

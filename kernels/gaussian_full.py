@@ -10,10 +10,19 @@ import numpy as np
 
 from . import simd
 from .cholesky import inverse_factor
-from .family import accumulate, add_own, columns_of, horizon_of, log_density, maximize
+from .family import (
+    accumulate,
+    add_own,
+    block_rows,
+    columns_of,
+    horizon_of,
+    log_density,
+    maximize,
+    refresh,
+)
 from .options import implements, inlined, kernel
 from .products import add_products, subtract_half_norms
-from .rows import whole_groups
+from .rows import BLOCK_ROWS, whole_groups
 
 #: means (K, D); covariances (K, D, D); factors (K, E·E), the rows of P, E = D rounded up to 4;
 #: offsets (K,), log det P - ½ D log 2π; blur, the variance of the noise that every observation is
@@ -78,14 +87,16 @@ def gather(block, width, n, mean, gamma, rows, first):
             first[c] += simd.total(s)
     else:
         filled = whole_groups(n_chosen)
-        chosen = np.zeros(SLICE, dtype=np.int64)
-        root[:filled] = 0.0
+        chosen = np.empty(SLICE, dtype=np.int64)
         j = 0
         for i in range(n):
             if gamma[i] > 0.0:
                 chosen[j] = i
                 root[j] = np.sqrt(gamma[i])
                 j += 1
+        for j in range(n_chosen, filled):
+            chosen[j] = 0
+            root[j] = 0.0
         for c in range(n_columns):
             m = mean[c]
             s = 0.0
@@ -103,6 +114,13 @@ def gather(block, width, n, mean, gamma, rows, first):
 @implements(columns_of, FullGaussian)
 def _columns_of(family):
     return family.means.shape[1]
+
+
+@implements(block_rows, FullGaussian)
+def _block_rows(family):
+    # In wide rows most responsibilities are zero: a longer block leaves each component enough rows
+    # to fill a matrix product.
+    return BLOCK_ROWS if family.means.shape[1] <= 128 else 4 * BLOCK_ROWS
 
 
 @implements(log_density, FullGaussian)
@@ -159,7 +177,6 @@ def _maximize(family, mass, moments, fixed):
     """``m += s₁/s₀``, ``Σ = s₂/s₀ - δδᵀ``; the statistics are moved to the new means."""
     n_components, n_columns = family.means.shape
     size = padded(n_columns)
-    done = True
     for k in range(n_components):
         if mass[k] <= 0.0:
             continue
@@ -178,8 +195,7 @@ def _maximize(family, mass, moments, fixed):
                     value = second[r * size + c] / mass[k]
                     family.covariances[k, r, c] = value
                     family.covariances[k, c, r] = value
-            done = refresh_full(family, k) and done
-    return done
+    return True
 
 
 @kernel
@@ -189,3 +205,11 @@ def refresh_full(family, k):
     log_determinant = inverse_factor(family.covariances[k], family.factors[k], padded(n_columns))
     family.offsets[k] = log_determinant - n_columns * HALF_LOG_2PI
     return np.isfinite(log_determinant)
+
+
+@implements(refresh, FullGaussian)
+def _refresh(family):
+    done = True
+    for k in range(family.means.shape[0]):
+        done = refresh_full(family, k) and done
+    return done

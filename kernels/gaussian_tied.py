@@ -14,14 +14,23 @@ import numpy as np
 
 from . import simd
 from .cholesky import inverse_factor
-from .family import accumulate, add_own, columns_of, horizon_of, log_density, maximize
+from .family import (
+    accumulate,
+    add_own,
+    block_rows,
+    columns_of,
+    horizon_of,
+    log_density,
+    maximize,
+    refresh,
+)
 from .gaussian_full import HALF_LOG_2PI, centre, padded
 from .options import implements, kernel
 from .products import add_cross_products, add_products, subtract_distances, whiten
-from .rows import whole_groups
+from .rows import BLOCK_ROWS, whole_groups
 
 #: means (K, D); covariance (D, D); factor (E·E,), the rows of P; offset (1,), as for full ones;
-#: whitened (K, E), P (m_k - m_0); halves (E,), all √½; blur as for full covariances.
+#: whitened (K, E), P (m_k - m_0); halves (K, E), all √½; blur as for full covariances.
 TiedGaussian = namedtuple("TiedGaussian", "means covariance factor offset whitened halves blur")
 
 #: first (K, D), Σ γ_k (x - m_k); residual (E·E,), Σ ω (x - x̂)(x - x̂)ᵀ, lower triangle;
@@ -34,6 +43,11 @@ def _columns_of(family):
     return family.means.shape[1]
 
 
+@implements(block_rows, TiedGaussian)
+def _block_rows(family):
+    return BLOCK_ROWS
+
+
 @implements(log_density, TiedGaussian)
 def _log_density(family, block, width, n, log_p, work):
     n_components, n_columns = family.means.shape
@@ -43,10 +57,9 @@ def _log_density(family, block, width, n, log_p, work):
     centre(block, width, filled, family.means[0], work)
     whiten(family.factor, size, work, width, filled, images)
     for k in range(n_components):
-        out = log_p[k]
         for i in range(filled):
-            out[i] += family.offset[0]
-        subtract_distances(images, size, width, filled, family.whitened[k], family.halves, out)
+            log_p[k, i] += family.offset[0]
+    subtract_distances(images, width, filled, family.whitened, family.halves, log_p.reshape(-1))
 
 
 @implements(accumulate, TiedGaussian)
@@ -55,8 +68,10 @@ def _accumulate(family, block, width, n, gamma, moments, work):
     size = padded(n_columns)
     filled = whole_groups(n)
     shares = np.empty((n_components, width))
-    root = np.zeros(width)
+    root = np.empty(width)
     total = 0.0
+    for i in range(n, filled):
+        root[i] = 0.0
     for i in range(n):
         s = 0.0
         for k in range(n_components):
@@ -126,7 +141,9 @@ def fold_overlap(means, moments):
                 between = weight * (means[k, r] - means[l, r])
                 for c in range(r + 1):
                     moments.residual[r * size + c] += between * (means[k, c] - means[l, c])
-    moments.overlap[:] = 0.0
+    for k in range(n_components):
+        for l in range(n_components):
+            moments.overlap[k, l] = 0.0
 
 
 @implements(maximize, TiedGaussian)
@@ -152,7 +169,7 @@ def _maximize(family, mass, moments, fixed):
                 value = moments.residual[r * size + c] / total
                 family.covariance[r, c] = value
                 family.covariance[c, r] = value
-    return refresh_tied(family)
+    return True
 
 
 @kernel
@@ -169,3 +186,8 @@ def refresh_tied(family):
                 s += family.factor[r * size + c] * (family.means[k, c] - family.means[0, c])
             family.whitened[k, r] = s
     return np.isfinite(log_determinant)
+
+
+@implements(refresh, TiedGaussian)
+def _refresh(family):
+    return refresh_tied(family)

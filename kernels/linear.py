@@ -9,10 +9,19 @@ from collections import namedtuple
 
 import numpy as np
 
-from .family import accumulate, add_own, columns_of, horizon_of, log_density, maximize
+from .family import (
+    accumulate,
+    add_own,
+    block_rows,
+    columns_of,
+    horizon_of,
+    log_density,
+    maximize,
+    refresh,
+)
 from .options import implements, inlined, kernel
 from .products import add_combinations, add_cross_products
-from .rows import whole_groups
+from .rows import BLOCK_ROWS, whole_groups
 from .special import (
     beta_first,
     beta_shapes,
@@ -74,6 +83,11 @@ def add_log_base(kind, block, n_columns, width, n, out):
             for c in range(n_columns):
                 trials += block[c * width + i]
             out[i] += log_factorial(trials)
+
+
+@implements(block_rows, Linear)
+def _block_rows(family):
+    return BLOCK_ROWS
 
 
 @implements(log_density, Linear)
@@ -162,7 +176,6 @@ def _maximize(family, mass, sums, fixed):
                     done = False
                     continue
                 parameters[c], parameters[half + c] = a, b
-        refresh_linear(family, k)
     return done
 
 
@@ -190,8 +203,14 @@ def _beta_maximum(mean_log, mean_log1m, a, b, a_fixed, b_fixed):
 
 
 @kernel
-def refresh_linear(family, k):
-    """Recompute θ, -G(θ) and E[φ] of component ``k`` from its parameters."""
+def refresh_linear(family):
+    """Recompute θ, -G(θ) and E[φ] from the parameters."""
+    for k in range(family.natural.shape[0]):
+        _refresh_component(family, k)
+
+
+@inlined
+def _refresh_component(family, k):
     n_features = family.natural.shape[1]
     half = n_features // 2
     kind = family.kind
@@ -232,3 +251,9 @@ def refresh_linear(family, k):
                 expected[c] = digamma(a) - digamma(a + b)
                 expected[half + c] = digamma(b) - digamma(a + b)
     family.offsets[k] = offset
+
+
+@implements(refresh, Linear)
+def _refresh(family):
+    refresh_linear(family)
+    return True

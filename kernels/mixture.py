@@ -7,9 +7,9 @@ a block at a time.
 import numpy as np
 
 from . import simd
-from .family import accumulate, add_own, log_density, maximize
+from .family import accumulate, add_own, block_rows, log_density, maximize
 from .options import inlined, kernel
-from .rows import block_rows, block_width, read_block, whole_groups
+from .rows import block_width, read_block, whole_groups
 
 _LEAST = -1.7976931348623157e308
 
@@ -33,14 +33,14 @@ def normalise(log_p, n_components, width, n, log_total):
 
 
 @inlined
-def workspace(n_components, n_columns, n_rows):
+def workspace(family, n_components, n_columns, n_rows):
     """Buffers for blocks of at most ``n_rows``: rows of a block, block, work, gamma, log_total."""
-    size = max(min(block_rows(n_columns), n_rows), 1)
+    size = max(min(block_rows(family), n_rows), 1)
     width = block_width(whole_groups(size))
-    block = np.zeros(n_columns * width)
-    work = np.zeros(2 * (n_columns + 4) * width)
-    gamma = np.zeros(n_components * width).reshape((n_components, width))
-    return size, block, work, gamma, np.zeros(width)
+    block = np.empty(n_columns * width)
+    work = np.empty(2 * (n_columns + 4) * width)
+    gamma = np.empty((n_components, width))
+    return size, block, work, gamma, np.empty(width)
 
 
 @inlined
@@ -91,7 +91,7 @@ def expect(rows, start, stop, row_weights, given, log_weights, family, mass, sta
     the rows, (stop - start, K), which are then taken as they are.
     """
     n_components = log_weights.shape[0]
-    space = workspace(n_components, rows.offsets.shape[0], stop - start)
+    space = workspace(family, n_components, rows.offsets.shape[0], stop - start)
     _, block, _, gamma, _ = space
     log_likelihood = 0.0
     for first in range(start, stop, space[0]):
@@ -114,7 +114,7 @@ def infer(rows, start, stop, log_weights, family, log_totals, posteriors, labels
     Each of the last three arguments may be empty, and is then not wanted.
     """
     n_components = log_weights.shape[0]
-    space = workspace(n_components, rows.offsets.shape[0], stop - start)
+    space = workspace(family, n_components, rows.offsets.shape[0], stop - start)
     _, _, _, gamma, log_total = space
     for first in range(start, stop, space[0]):
         n = min(space[0], stop - first)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from .cholesky import covariance_from_factor, inverse_factor
-from .family import add_own, horizon_of, maximize, scale
+from .family import add_own, horizon_of, maximize, refresh, scale
 from .gaussian_full import HALF_LOG_2PI, padded
 from .mixture import absorb, posterior, workspace
 from .options import inlined, kernel
@@ -23,7 +23,7 @@ def online(
     that found no maximum, or -1.
     """
     n_components = weights.shape[0]
-    space = workspace(n_components, rows.offsets.shape[0], batch_size)
+    space = workspace(family, n_components, rows.offsets.shape[0], batch_size)
     size = space[0]
     log_likelihood = 0.0
     step = 0
@@ -32,7 +32,9 @@ def online(
         stop = min(start + batch_size, n_rows)
         total = float(stop - start)
         if row_weights.shape[0] > 0:
-            total = row_weights[start:stop].sum()
+            total = 0.0
+            for i in range(start, stop):
+                total += row_weights[i]
         eta = rates[step]
         step += 1
         if total <= 0.0:
@@ -48,13 +50,15 @@ def online(
             log_likelihood += absorb(first, n, row_weights, family, mass, statistics, space)
         if not keep:
             horizon = horizon_of(family, total, statistics)
-            inertia[:] = weights * (total / eta)
+            for k in range(n_components):
+                inertia[k] = weights[k] * (total / eta)
+                mass[k] += inertia[k]
             add_own(family, inertia, statistics, horizon)
-            mass += inertia
-        if not maximize(family, mass, statistics, fixed):
+        if not (maximize(family, mass, statistics, fixed) and refresh(family)):
             return log_likelihood, step - 1
         if not fixed_weights:
-            weights[:] = mass / mass.sum()
+            for k in range(n_components):
+                weights[k] = mass[k] / mass.sum()
         if keep:
             unit = 1.0 / (total + total / eta)
             scale(statistics, unit)
@@ -92,7 +96,8 @@ def _rank_one(factor, size, z, r, shrink, sums):
     """
     n = z.shape[0]
     scale_all = 1.0 / np.sqrt(shrink)
-    sums[:] = 0.0
+    for i in range(n):
+        sums[i] = 0.0
     before = 1.0
     for i in range(n):
         after = before + r * z[i] * z[i]
@@ -124,7 +129,7 @@ def online_rank_one(rows, n_rows, rates, row_weights, weights, family):
     """As ``online`` with batches of one row and full covariances, by rank-one changes."""
     n_components, n_columns = family.means.shape
     size = padded(n_columns)
-    space = workspace(n_components, n_columns, n_rows)
+    space = workspace(family, n_components, n_columns, n_rows)
     block_size, block, _, gamma, _ = space
     width = gamma.shape[1]
     differences = np.empty((n_components, n_columns))

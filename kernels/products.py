@@ -205,85 +205,87 @@ def add_cross_products(a, n_a, b, n_b, width, n, out):
 
 
 @kernel
-def subtract_distances(x, n_columns, width, n, means, scales, out):
-    """``out[i] -= Σ_c (scales[c] (x[c, i] - means[c]))²``."""
+def subtract_distances(x, width, n, means, scales, out):
+    """``out[k, i] -= Σ_c (scales[k, c] (x[c, i] - means[k, c]))²``.
+
+    Columns outside, components inside: a few columns stay in the nearest cache for all of them.
+    """
+    n_components, n_columns = means.shape
     whole = n_columns // 4 * 4
     for c in range(0, whole, 4):
-        m0 = simd.splat(means[c])
-        m1 = simd.splat(means[c + 1])
-        m2 = simd.splat(means[c + 2])
-        m3 = simd.splat(means[c + 3])
-        s0 = simd.splat(scales[c])
-        s1 = simd.splat(scales[c + 1])
-        s2 = simd.splat(scales[c + 2])
-        s3 = simd.splat(scales[c + 3])
         at = c * width
-        for i in range(0, n, 4):
-            y0 = s0 * (simd.load(x, at + i) - m0)
-            y1 = s1 * (simd.load(x, at + width + i) - m1)
-            y2 = s2 * (simd.load(x, at + 2 * width + i) - m2)
-            y3 = s3 * (simd.load(x, at + 3 * width + i) - m3)
-            q = simd.fma(y0, y0, simd.fma(y1, y1, simd.fma(y2, y2, y3 * y3)))
-            simd.store(out, i, simd.load(out, i) - q)
+        for k in range(n_components):
+            m0 = simd.splat(means[k, c])
+            m1 = simd.splat(means[k, c + 1])
+            m2 = simd.splat(means[k, c + 2])
+            m3 = simd.splat(means[k, c + 3])
+            s0 = simd.splat(scales[k, c])
+            s1 = simd.splat(scales[k, c + 1])
+            s2 = simd.splat(scales[k, c + 2])
+            s3 = simd.splat(scales[k, c + 3])
+            to = k * width
+            for i in range(0, n, 4):
+                y0 = s0 * (simd.load(x, at + i) - m0)
+                y1 = s1 * (simd.load(x, at + width + i) - m1)
+                y2 = s2 * (simd.load(x, at + 2 * width + i) - m2)
+                y3 = s3 * (simd.load(x, at + 3 * width + i) - m3)
+                q = simd.fma(y0, y0, simd.fma(y1, y1, simd.fma(y2, y2, y3 * y3)))
+                simd.store(out, to + i, simd.load(out, to + i) - q)
     for c in range(whole, n_columns):
-        m0 = simd.splat(means[c])
-        s0 = simd.splat(scales[c])
-        for i in range(0, n, 4):
-            y0 = s0 * (simd.load(x, c * width + i) - m0)
-            simd.store(out, i, simd.load(out, i) - y0 * y0)
+        for k in range(n_components):
+            m0 = simd.splat(means[k, c])
+            s0 = simd.splat(scales[k, c])
+            to = k * width
+            for i in range(0, n, 4):
+                y0 = s0 * (simd.load(x, c * width + i) - m0)
+                simd.store(out, to + i, simd.load(out, to + i) - y0 * y0)
 
 
 @kernel
-def add_moments(x, n_columns, width, n, weights, means, first, second):
-    """``first[c] += Σ_i w_i d``, ``second[c] += Σ_i w_i d²`` with ``d = x[c, i] - means[c]``."""
-    whole = n_columns // 2 * 2
-    for c in range(0, whole, 2):
-        m0 = simd.splat(means[c])
-        m1 = simd.splat(means[c + 1])
-        f0 = simd.splat(0.0)
-        f1 = f0
-        g0 = f0
-        g1 = f0
-        s0 = f0
-        s1 = f0
-        t0 = f0
-        t1 = f0
-        at = c * width
-        for i in range(0, n, 8):
-            w0 = simd.load(weights, i)
-            w1 = simd.load(weights, i + 4)
-            d0 = simd.load(x, at + i) - m0
-            d1 = simd.load(x, at + i + 4) - m0
-            y0 = w0 * d0
-            y1 = w1 * d1
-            f0 = f0 + y0
-            f1 = f1 + y1
-            s0 = simd.fma(y0, d0, s0)
-            s1 = simd.fma(y1, d1, s1)
-            d0 = simd.load(x, at + width + i) - m1
-            d1 = simd.load(x, at + width + i + 4) - m1
-            y0 = w0 * d0
-            y1 = w1 * d1
-            g0 = g0 + y0
-            g1 = g1 + y1
-            t0 = simd.fma(y0, d0, t0)
-            t1 = simd.fma(y1, d1, t1)
-        first[c] += simd.total(f0 + f1)
-        first[c + 1] += simd.total(g0 + g1)
-        second[c] += simd.total(s0 + s1)
-        second[c + 1] += simd.total(t0 + t1)
-    if whole < n_columns:
-        c = whole
-        m0 = simd.splat(means[c])
-        f0 = simd.splat(0.0)
-        s0 = f0
-        for i in range(0, n, 4):
-            d0 = simd.load(x, c * width + i) - m0
-            y0 = simd.load(weights, i) * d0
-            f0 = f0 + y0
-            s0 = simd.fma(y0, d0, s0)
-        first[c] += simd.total(f0)
-        second[c] += simd.total(s0)
+def add_moments(x, width, n, weights, means, first, second):
+    """Add ``Σ_i w_ki d`` and ``Σ_i w_ki d²`` for ``d = x[c, i] - means[k, c]``."""
+    n_components, n_columns = means.shape
+    for c in range(0, n_columns, 2):
+        # The last of an odd number of columns is taken twice, and counted once.
+        other = min(c + 1, n_columns - 1)
+        at0 = c * width
+        at1 = other * width
+        for k in range(n_components):
+            m0 = simd.splat(means[k, c])
+            m1 = simd.splat(means[k, other])
+            f0 = simd.splat(0.0)
+            f1 = f0
+            g0 = f0
+            g1 = f0
+            s0 = f0
+            s1 = f0
+            t0 = f0
+            t1 = f0
+            to = k * width
+            for i in range(0, n, 8):
+                w0 = simd.load(weights, to + i)
+                w1 = simd.load(weights, to + i + 4)
+                d0 = simd.load(x, at0 + i) - m0
+                d1 = simd.load(x, at0 + i + 4) - m0
+                y0 = w0 * d0
+                y1 = w1 * d1
+                f0 = f0 + y0
+                f1 = f1 + y1
+                s0 = simd.fma(y0, d0, s0)
+                s1 = simd.fma(y1, d1, s1)
+                d0 = simd.load(x, at1 + i) - m1
+                d1 = simd.load(x, at1 + i + 4) - m1
+                y0 = w0 * d0
+                y1 = w1 * d1
+                g0 = g0 + y0
+                g1 = g1 + y1
+                t0 = simd.fma(y0, d0, t0)
+                t1 = simd.fma(y1, d1, t1)
+            first[k, c] += simd.total(f0 + f1)
+            second[k, c] += simd.total(s0 + s1)
+            if other > c:
+                first[k, other] += simd.total(g0 + g1)
+                second[k, other] += simd.total(t0 + t1)
 
 
 @kernel

@@ -28,6 +28,9 @@ READABLE = (np.float64, np.float32, np.uint8, np.int16, np.int32, np.int64)
 #: Rows are taken eight at a time, two vectors of four.
 GROUP = 8
 
+#: Rows in a block: enough to fill vectors, few enough to stay in the cache.
+BLOCK_ROWS = 256
+
 
 def rows_of(array):
     """Describe a two-dimensional array of a readable type; the caller keeps it alive."""
@@ -128,18 +131,6 @@ def read_block(rows, first, n, block, width):
 def whole_groups(n):
     """``n`` rounded up to whole groups of rows."""
     return (n + GROUP - 1) // GROUP * GROUP
-
-
-@inlined
-def block_rows(n_columns):
-    """How many rows a block has: enough to fill vectors, few enough to stay in the cache.
-
-    Wide rows get longer blocks again: there most responsibilities are zero, and a component's
-    share of a block should still fill a matrix product.
-    """
-    if n_columns <= 128:
-        return 256
-    return 1024
 
 
 @inlined

@@ -3,7 +3,6 @@
 import numpy as np
 import oracles
 
-import fastem
 from fastem.families import (
     Bernoulli,
     Beta,
@@ -127,6 +126,9 @@ INTERLEAVED = Case(
     ),
 )
 
+#: Rows of different numbers of trials: the one family whose observations have a size.
+UNEQUAL = Case("unequal", Multinomial(), oracles.MultinomialOfAnyLength(3, 30))
+
 
 def assert_statistics(statistics, expected, rtol=1e-10, atol=1e-12):
     """Statistics of fastem's against a dict of arrays and of (mass, mean, scatter) triples."""
@@ -165,6 +167,3 @@ def raw_sums(statistics):
         else:
             parts.append(block)
     return np.concatenate([np.ravel(part) for part in parts])
-
-
-assert fastem  # the package under test must import before anything here makes sense

@@ -41,13 +41,16 @@ class Gaussian:
         return np.broadcast_to(c, (K, D, D))
 
     def sample(self, parameters, labels, rng, trials=None):
-        covariances = self.matrices(parameters)
-        means = parameters["means"]
-        return np.array([rng.multivariate_normal(means[k], covariances[k]) for k in labels])
+        roots = np.linalg.cholesky(self.matrices(parameters))
+        noise = rng.normal(size=(len(labels), self.n_columns))
+        return parameters["means"][labels] + np.array(
+            [roots[k] @ z for k, z in zip(labels, noise, strict=True)]
+        )
 
     def log_density(self, parameters, X):
         pairs = zip(parameters["means"], self.matrices(parameters), strict=True)
-        return np.stack([stats.multivariate_normal(m, c).logpdf(X) for m, c in pairs], axis=-1)
+        columns = [stats.multivariate_normal(m, c).logpdf(X) for m, c in pairs]
+        return np.stack(columns, axis=-1).reshape(len(X), -1)
 
     def kl(self, p, q, trials=None):
         out = []
@@ -65,7 +68,8 @@ class Gaussian:
         mass = gamma.sum(axis=0) / len(X)
         mean = gamma.T @ X / gamma.sum(axis=0)[:, None]
         d = X[:, None, :] - mean
-        scatter = np.einsum("nk,nka,nkb->kab", gamma, d, d) / len(X)
+        columns = zip(gamma.T, np.swapaxes(d, 0, 1), strict=True)
+        scatter = np.array([(g[:, None] * e).T @ e for g, e in columns]) / len(X)
         if self.kind == "tied":
             scatter = scatter.sum(axis=0)
         elif self.kind == "diag":
@@ -115,7 +119,7 @@ class Bernoulli(Linear):
         return {"probabilities": rng.uniform(0.1, 0.9, (n_components, self.n_columns))}
 
     def sample(self, parameters, labels, rng, trials=None):
-        return stats.bernoulli.rvs(parameters["probabilities"][labels], random_state=rng) * 1.0
+        return rng.binomial(1, parameters["probabilities"][labels]).astype(float)
 
     def log_density(self, parameters, X):
         return stats.bernoulli.logpmf(X[:, None, :], parameters["probabilities"]).sum(axis=-1)
@@ -137,10 +141,11 @@ class Categorical:
                 + 0.1 / self.n_categories}  # fmt: skip
 
     def sample(self, parameters, labels, rng, trials=None):
-        p = parameters["probabilities"]
-        return np.array(
-            [[rng.choice(self.n_categories, p=row) for row in p[k]] for k in labels], dtype=float
-        )
+        # The first category whose cumulative probability exceeds a uniform number.
+        cumulative = parameters["probabilities"].cumsum(axis=-1)[labels]
+        cumulative[..., -1] = 1.0
+        u = rng.uniform(size=(len(labels), self.n_columns, 1))
+        return np.argmax(u < cumulative, axis=-1).astype(float)
 
     def log_density(self, parameters, X):
         chosen = parameters["probabilities"][:, np.arange(self.n_columns), X.astype(int)]
@@ -176,6 +181,14 @@ class Multinomial(Linear):
     def kl(self, p, q, trials=None):
         a, b = p["probabilities"], q["probabilities"]
         return (self.trials if trials is None else trials) * (a * np.log(a / b)).sum(axis=1)
+
+
+class MultinomialOfAnyLength(Multinomial):
+    """Rows of 1 .. ``trials`` trials each."""
+
+    def sample(self, parameters, labels, rng, trials=None):
+        trials = rng.integers(1, self.trials, size=len(labels), endpoint=True)
+        return super().sample(parameters, labels, rng, trials)
 
 
 class Exponential(Linear):

@@ -7,6 +7,7 @@ from cases import (
     ALL,
     GAUSSIAN,
     INTERLEAVED,
+    UNEQUAL,
     assert_same_model,
     assert_same_statistics,
     assert_statistics,
@@ -24,12 +25,13 @@ from fastem.mixture_model import MixtureModel
 
 every = pytest.mark.parametrize("case", ALL, ids=str)
 every_and_interleaved = pytest.mark.parametrize("case", [*ALL, INTERLEAVED], ids=str)
+every_and_more = pytest.mark.parametrize("case", [*ALL, INTERLEAVED, UNEQUAL], ids=str)
 
 
 # S(V|Θ) and the likelihood --------------------------------------------------------------------
 
 
-@every_and_interleaved
+@every_and_more
 @pytest.mark.parametrize("weighted", [False, True])
 def test_expected_statistics_are_those_of_brute_force(case, weighted):
     pair, X = case.problem(1, n_rows=301)
@@ -76,10 +78,13 @@ def assert_minimum(objective, at, rng, *, starts=1):
         assert found.fun < least + 1e-9
 
 
+MULTINOMIAL = [UNEQUAL, *(case for case in ALL if case.name == "multinomial")]
+
+
 def online_objective(case, pair, X, eta, fixed=()):
     """ρ U + (1 - ρ) Δ as a function of the free coordinates."""
     rho = eta / (1 + eta)
-    trials = X.sum() / len(X) if case.name == "multinomial" else None
+    trials = X.sum() / len(X) if case in MULTINOMIAL else None
     gamma = oracles.posteriors(case.oracle, *pair, X)
     _, back = oracles.coordinates(case.oracle.domains, pair, fixed)
 
@@ -92,7 +97,7 @@ def online_objective(case, pair, X, eta, fixed=()):
     return objective
 
 
-@every_and_interleaved
+@every_and_more
 @pytest.mark.parametrize("eta", [0.05, 3.0])
 def test_online_step_minimises_bound_plus_divergence(case, eta):
     pair, X = case.problem(4, n_rows=40, n_components=2)
@@ -101,7 +106,7 @@ def test_online_step_minimises_bound_plus_divergence(case, eta):
     assert_minimum(online_objective(case, pair, X, eta), at, np.random.default_rng(5))
 
 
-@every
+@every_and_more
 def test_batch_step_minimises_the_bound(case):
     pair, X = case.problem(6, n_rows=80, n_components=2)
     updated = algebra.batch(case.model(pair), X)
@@ -111,7 +116,7 @@ def test_batch_step_minimises_the_bound(case):
 
 
 def each_fixed():
-    for case in [*ALL, INTERLEAVED]:
+    for case in [*ALL, INTERLEAVED, UNEQUAL]:
         for name in ("weights", *case.family.parameter_names):
             yield pytest.param(case, (name,), id=f"{case}-{name}")
 
@@ -142,7 +147,7 @@ def test_everything_held_changes_nothing(case):
 # One step never raises its own batch's loss ---------------------------------------------------
 
 
-@every_and_interleaved
+@every_and_more
 @settings(deadline=None, max_examples=25, derandomize=True)
 @given(
     seed=st.integers(0, 2**32 - 1),

@@ -176,8 +176,9 @@ def test_weight_on_one_value_has_no_shape(family, value):
 
 @pytest.mark.parametrize("case", GAUSSIAN, ids=str)
 def test_fewer_points_than_columns_have_no_covariance(case):
+    """At one point, where the mean is too, the scatter is exactly zero."""
     pair, X = case.problem(123, n_rows=2, n_components=1)
-    X[:] = X[0]
+    X[:] = pair[1]["means"]
     model = case.model(pair)
     with pytest.raises(ValueError, match="ill-defined empirical covariance"):
         model.maximize(model.expect(X).statistics)
@@ -190,10 +191,10 @@ ONES = np.ones((2, 3))
 
 
 @pytest.mark.parametrize("family, parameters, message", [
-    (Gaussian("full"), {"means": ONES, "covariances": -np.eye(3) * np.ones((2, 1, 1))}, "component 0"),
-    (Gaussian("full"), {"means": ONES, "covariances": np.full((2, 3, 3), np.nan)}, "positive"),
-    (Gaussian("full"), {"means": ONES, "covariances": np.diag([1, 1, np.inf]) * np.ones((2, 1, 1))},
-     "positive"),
+    (Gaussian("full"), {"means": ONES, "covariances": [np.eye(3), -np.eye(3)]}, "component 1"),
+    (Gaussian("full"), {"means": ONES, "covariances": np.full((2, 3, 3), np.nan)}, "component 0"),
+    (Gaussian("full"), {"means": ONES, "covariances": [np.eye(3), np.diag([1, 1, np.inf])]},
+     "component 1"),
     (Gaussian("tied"), {"means": ONES, "covariances": np.zeros((3, 3))}, "positive definite"),
     (Gaussian("diag"), {"means": ONES, "covariances": [[1, 1, 1], [1, 0, 1]]}, "component 1"),
     (Gaussian("diag"), {"means": ONES, "covariances": np.inf * ONES}, "finite"),
@@ -246,9 +247,11 @@ def test_settings_make_the_same_family():
 def test_names_make_families():
     assert as_family("poisson") == Poisson()
     assert as_family(Categorical(3)) == Categorical(3)
-    for wrong in ("categorical", "normal", 3, Poisson):
+    for wrong in ("normal", 3, Poisson):
         with pytest.raises(ValueError, match="family must be"):
             as_family(wrong)
+    with pytest.raises(ValueError, match="n_categories"):
+        as_family("categorical")
 
 
 @pytest.mark.parametrize("members, message", [

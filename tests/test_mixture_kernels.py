@@ -11,6 +11,7 @@ from cases import (
     assert_same_model,
     assert_same_statistics,
     assert_statistics,
+    pair_of,
 )
 from scipy.special import logsumexp
 
@@ -87,6 +88,11 @@ def test_gaussians_of_any_width(kind, n_columns):
     assert got.log_likelihood == pytest.approx(-oracles.nll(case.oracle, *pair, X), rel=1e-11)
     posteriors = case.model(pair).infer(X, posteriors=True)[1]
     np.testing.assert_allclose(posteriors, gamma, rtol=1e-8, atol=1e-11)
+    # And the factors of new covariances, which wide ones get in another way.
+    updated = case.model(pair).maximize(got.statistics)
+    expected = -oracles.nll(case.oracle, *pair_of(updated), X)
+    assert updated.expect(X).log_likelihood == pytest.approx(expected, rel=1e-9)
+    assert expected > got.log_likelihood
 
 
 @pytest.mark.parametrize("case", GAUSSIAN, ids=str)

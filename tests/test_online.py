@@ -3,7 +3,7 @@
 import numpy as np
 import oracles
 import pytest
-from cases import COMPILED, GAUSSIAN, assert_same_model, assert_same_statistics, pair_of
+from cases import COMPILED, GAUSSIAN, UNEQUAL, assert_same_model, assert_same_statistics, pair_of
 
 from fastem import algebra
 from fastem.data import Table
@@ -31,7 +31,7 @@ def plain_loop(model, X, sample_weight, etas, batch_size, memory=None):
     return model, memory, total / weight
 
 
-@pytest.mark.parametrize("case", COMPILED, ids=str)
+@pytest.mark.parametrize("case", [*COMPILED, UNEQUAL], ids=str)
 @pytest.mark.parametrize("keep", [False, True], ids=["model", "statistics"])
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
 @pytest.mark.parametrize("batch_size", [1, 3, 32])

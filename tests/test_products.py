@@ -89,25 +89,31 @@ def test_combinations_and_cross_products(n_out, n_in, n):
 
 @pytest.mark.parametrize("n", ROWS)
 @pytest.mark.parametrize("n_columns", COLUMNS)
-def test_distances_and_moments(n_columns, n):
-    rng = np.random.default_rng(n_columns * 1000 + n + 1)
+@pytest.mark.parametrize("n_components", [1, 3])
+def test_distances_and_moments(n_components, n_columns, n):
+    rng = np.random.default_rng(n_columns * 1000 + n + n_components)
     x = rng.normal(size=(n_columns, n))
     block, width = block_of(x)
-    means, scales = rng.normal(size=n_columns), rng.uniform(0.5, 2, n_columns)
-    d = x - means[:, None]
+    means = rng.normal(size=(n_components, n_columns))
+    scales = rng.uniform(0.5, 2, (n_components, n_columns))
+    d = x - means[:, :, None]
 
-    start = rng.normal(size=width)
-    out = start.copy()
-    products.subtract_distances(block, n_columns, width, whole(n), means, scales, out)
-    expected = start[:n] - ((scales[:, None] * d) ** 2).sum(axis=0)
-    np.testing.assert_allclose(out[:n], expected, **CLOSE)
-    np.testing.assert_array_equal(out[whole(n) :], start[whole(n) :])
+    start = rng.normal(size=(n_components, width))
+    out = start.copy().reshape(-1)
+    products.subtract_distances(block, width, whole(n), means, scales, out)
+    out = out.reshape(n_components, width)
+    expected = start[:, :n] - ((scales[:, :, None] * d) ** 2).sum(axis=1)
+    np.testing.assert_allclose(out[:, :n], expected, **CLOSE)
+    np.testing.assert_array_equal(out[:, whole(n) :], start[:, whole(n) :])
 
-    w = np.zeros(width)
-    w[:n] = rng.uniform(size=n)
-    first, second = rng.normal(size=(2, n_columns))
-    expected = first + d @ w[:n], second + d**2 @ w[:n]
-    products.add_moments(block, n_columns, width, whole(n), w, means, first, second)
+    w = rng.uniform(size=(n_components, n))
+    w_block, _ = block_of(w)
+    first, second = rng.normal(size=(2, n_components, n_columns))
+    expected = (
+        first + np.einsum("ki,kci->kc", w, d),
+        second + np.einsum("ki,kci->kc", w, d**2),
+    )
+    products.add_moments(block, width, whole(n), w_block, means, first, second)
     np.testing.assert_allclose(first, expected[0], **CLOSE)
     np.testing.assert_allclose(second, expected[1], **CLOSE)
 

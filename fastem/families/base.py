@@ -55,6 +55,10 @@ class Family(ABC):
         """The kernels' form of ``parameters``; raises ``ValueError`` if they are impossible."""
 
     @abstractmethod
+    def refresh(self, packed) -> bool:
+        """Recompute in place what kernels need from the parameters; False if impossible."""
+
+    @abstractmethod
     def unpack(self, packed) -> dict[str, np.ndarray]:
         """The parameters of a packed family."""
 
@@ -122,7 +126,8 @@ class Family(ABC):
         """The packed family of greatest ``Q``; raises ``ValueError`` if there is none."""
         packed = copy_packed(packed)
         buffers = self.disperse(blocks, packed)
-        if not kernels.maximise(packed, mass, buffers, self.flags(fixed)):
+        done = kernels.maximise(packed, mass, buffers, self.flags(fixed))
+        if not (self.refresh(packed) and done):
             raise ValueError(self.failure)
         return packed
 
@@ -199,6 +204,9 @@ class ExponentialFamily(Family):
             raise ValueError(self.failure)
         expected = np.ascontiguousarray(self.mean(natural), dtype=float)
         return Linear(READY, natural, natural, offsets, expected)
+
+    def refresh(self, packed):
+        return True
 
     def unpack(self, packed):
         return {"natural": packed.natural}

@@ -52,8 +52,12 @@ class Categorical(Family):
             k, c = (int(i) for i in np.argwhere(~np.isclose(sums, 1.0, rtol=0, atol=1e-6))[0])
             raise ValueError(f"probabilities[{k}, {c}] must sum to one; it sums to {sums[k, c]}.")
         packed = Packed(probabilities, np.empty_like(probabilities))
-        refresh_categorical(packed)
+        self.refresh(packed)
         return packed
+
+    def refresh(self, packed):
+        refresh_categorical(packed)
+        return True
 
     def unpack(self, packed):
         return {"probabilities": packed.probabilities}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.linalg.lapack import dpotrf, dtrtri
 
 from ..kernels.gaussian_diagonal import DiagonalGaussian, DiagonalMoments, refresh_diagonal
 from ..kernels.gaussian_full import HALF_LOG_2PI, FullGaussian, FullMoments, padded, refresh_full
@@ -11,6 +12,9 @@ from ..statistics import Moments, SharedMoments
 from .base import Family
 
 __all__ = ["Gaussian"]
+
+# Wider matrices than this are factored by LAPACK instead of a kernel; measured, they break even.
+_WIDE = 64
 
 
 class Gaussian(Family):
@@ -103,9 +107,26 @@ class _Full(Gaussian):
             covariance = packed.covariances[k]
             if not np.allclose(covariance, covariance.T):
                 raise ValueError(f"The covariance of component {k} is not symmetric.")
-            if not refresh_full(packed, k):
+            if not self.refresh_one(packed, k):
                 raise ValueError(_not_positive_definite(f"The covariance of component {k}"))
         return packed
+
+    def refresh(self, packed):
+        return all(self.refresh_one(packed, k) for k in range(len(packed.means)))
+
+    def refresh_one(self, packed, k):
+        """Factor component ``k`` anew; False if its covariance is not positive definite."""
+        n_columns = packed.means.shape[1]
+        if n_columns <= _WIDE:
+            return refresh_full(packed, k)
+        lower, failed = dpotrf(packed.covariances[k], lower=1, clean=1)
+        if failed:
+            return False
+        inverse, _ = dtrtri(lower, lower=1)
+        size = padded(n_columns)
+        packed.factors[k].reshape(size, size)[:n_columns, :n_columns] = inverse
+        packed.offsets[k] = _offset(np.diag(inverse))
+        return bool(np.isfinite(packed.offsets[k]))
 
     def unpack(self, packed):
         return {"means": packed.means, "covariances": packed.covariances}
@@ -184,7 +205,7 @@ class _Tied(Gaussian):
             np.zeros(size * size),
             np.zeros(1),
             np.zeros((n_components, size)),
-            np.full(size, np.sqrt(0.5)),
+            np.full((n_components, size), np.sqrt(0.5)),
             self.reg_covar,
         )
         if "precisions_cholesky" in parameters:
@@ -195,9 +216,12 @@ class _Tied(Gaussian):
             return packed
         if not np.allclose(packed.covariance, packed.covariance.T):
             raise ValueError("The covariance is not symmetric.")
-        if not refresh_tied(packed):
+        if not self.refresh(packed):
             raise ValueError(_not_positive_definite("The covariance"))
         return packed
+
+    def refresh(self, packed):
+        return refresh_tied(packed)
 
     def unpack(self, packed):
         return {"means": packed.means, "covariances": packed.covariance}
@@ -291,10 +315,16 @@ class _Diagonal(Gaussian):
             for k, row in enumerate(packed.scales):
                 packed.offsets[k] = _offset(row * np.sqrt(2.0))
             return packed
-        for k in range(len(means)):
-            if not refresh_diagonal(packed, k):
-                raise ValueError(_not_positive_definite(f"A variance of component {k}", False))
+        variances = packed.variances
+        wrong = ~((variances > 0) & np.isfinite(variances)).all(axis=1)
+        if wrong.any():
+            k = int(np.argmax(wrong))
+            raise ValueError(_not_positive_definite(f"A variance of component {k}", False))
+        self.refresh(packed)
         return packed
+
+    def refresh(self, packed):
+        return refresh_diagonal(packed)
 
     def variances(self, parameters):
         """The variance of each column of each component."""

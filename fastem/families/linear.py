@@ -37,9 +37,12 @@ class _LinearFamily(Family):
             self.kind, stacked, np.zeros_like(stacked), np.zeros(n_components),
             np.zeros_like(stacked),
         )  # fmt: skip
-        for k in range(n_components):
-            refresh_linear(packed, k)
+        self.refresh(packed)
         return packed
+
+    def refresh(self, packed):
+        refresh_linear(packed)
+        return True
 
     def unpack(self, packed):
         parts = np.split(packed.parameters, len(self.parameter_names), axis=1)

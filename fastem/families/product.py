@@ -125,6 +125,9 @@ class Product(Family):
     def pack(self, parameters):
         return tuple(f.pack(self._part(parameters, name)) for name, f in self._members())
 
+    def refresh(self, packed):
+        return all(f.refresh(p) for f, p in zip(self.families, packed, strict=True))
+
     def unpack(self, packed):
         return self._join([f.unpack(p) for f, p in zip(self.families, packed, strict=True)])
 
