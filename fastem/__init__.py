@@ -1,12 +1,20 @@
-"""fastem: EM for hidden-variable models, in one batch, online, or in pieces that are merged."""
+"""fastem: EM for hidden-variable models, in one batch, online, or in pieces that are merged.
 
-from .combining import average, combine, divergence
-from .families import ExponentialFamily
-from .gaussian_mixture import GaussianMixture
-from .learning_rate import Decay
-from .mixture import Mixture
-from .saving import load, save
-from .statistics import Statistics
+The names below are loaded when they are first used: importing scikit-learn and numba takes over a
+second, and a script that only reads a file should not wait for it.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .combining import average, combine, divergence
+    from .families import ExponentialFamily
+    from .gaussian_mixture import GaussianMixture
+    from .learning_rate import Decay
+    from .mixture import Mixture
+    from .saving import load, save
+    from .statistics import Statistics
 
 __version__ = "0.1.0"
 
@@ -22,3 +30,29 @@ __all__ = [
     "load",
     "save",
 ]
+
+#: The module that each public name comes from.
+_HOMES = {
+    "Decay": "learning_rate",
+    "ExponentialFamily": "families",
+    "GaussianMixture": "gaussian_mixture",
+    "Mixture": "mixture",
+    "Statistics": "statistics",
+    "average": "combining",
+    "combine": "combining",
+    "divergence": "combining",
+    "load": "saving",
+    "save": "saving",
+}
+
+
+def __getattr__(name):
+    if name not in _HOMES:
+        raise AttributeError(f"module 'fastem' has no attribute {name!r}")
+    value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted([*globals(), *_HOMES])

@@ -83,6 +83,43 @@ def test_learning_leaves_the_old_model_and_memory_alone(case):
         np.testing.assert_array_equal(array, remembered[name])
 
 
+@pytest.mark.parametrize("case", COMPILED, ids=str)
+@pytest.mark.parametrize("keep", [False, True], ids=["model", "statistics"])
+@pytest.mark.parametrize("batch_size", [1, 3])
+@pytest.mark.filterwarnings("ignore:.*no points left")
+def test_a_component_that_dies_stays_finite(case, keep, batch_size):
+    """A weight that halves with each step is soon too small to divide by with any precision."""
+    pair, X = case.problem(69, n_rows=60)
+    model = case.model((np.array([0.5, 0.5, 1e-310]), pair[1]))
+    etas = np.full(60 // batch_size, 0.3)
+    memory = model.own() if keep else None
+    learned, kept, mean = model.learn_online(X, None, etas, batch_size, memory)
+    assert np.isfinite(mean)
+    for array in learned.parameters.values():
+        assert np.isfinite(array).all()
+    assert learned.weights.sum() == pytest.approx(1.0, rel=1e-12)
+    assert np.isfinite(learned.expect(X).log_likelihood)
+    if keep:
+        assert all(np.isfinite(array).all() for array in kept.to_arrays().values())
+
+
+@pytest.mark.parametrize("case", GAUSSIAN, ids=str)
+@pytest.mark.parametrize("batch_size", [1, 3])
+@pytest.mark.filterwarnings("ignore:.*no points left")
+def test_a_component_without_points_keeps_its_parameters(case, batch_size):
+    pair, X = case.problem(70, n_rows=300)
+    pair[1]["means"][2] += 1e3
+    model = case.model((np.array([0.5, 0.5, 1e-290]), pair[1]))
+    etas = np.full(300 // batch_size, 0.3)
+    learned, _, _ = model.learn_online(X, None, etas, batch_size)
+    np.testing.assert_array_equal(learned.parameters["means"][2], pair[1]["means"][2])
+    want, _, _ = plain_loop(model, X, None, etas, batch_size)
+    got, want = learned.parameters, want.parameters
+    np.testing.assert_allclose(got["means"], want["means"], rtol=1e-9)
+    np.testing.assert_allclose(got["covariances"], want["covariances"], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(got["weights"], want["weights"], rtol=1e-9, atol=1e-13)
+
+
 @pytest.mark.parametrize("case", GAUSSIAN, ids=str)
 def test_online_with_reg_covar_is_the_plain_loop(case):
     pair, X = case.problem(65, n_rows=96)

@@ -4,6 +4,7 @@ import numpy as np
 import oracles
 import pytest
 
+from fastem.families import Gaussian
 from fastem.kernels import products
 from fastem.kernels.cholesky import covariance_from_factor, inverse_factor
 from fastem.kernels.gaussian_full import padded
@@ -182,6 +183,20 @@ def test_what_is_not_positive_definite_has_no_factor(n, spoil):
         matrix[last, last] = {"negative": -1.0, "nan": np.nan, "infinite": np.inf}[spoil]
     factor = np.zeros(padded(n) ** 2)
     assert np.isnan(inverse_factor(matrix, factor, padded(n)))
+
+
+@pytest.mark.parametrize("kind", ["full", "tied"])
+@pytest.mark.parametrize("n_columns", [1, 2, 3, 4, 5, 9, 70])
+def test_an_infinite_variance_is_refused(kind, n_columns):
+    """In a kernel whose sums may be reassociated isfinite of a sum is no test: s - s becomes 0."""
+    covariance = np.eye(n_columns)
+    covariance[-1, -1] = np.inf
+    parameters = {
+        "means": np.zeros((1, n_columns)),
+        "covariances": covariance if kind == "tied" else covariance[None],
+    }
+    with pytest.raises(ValueError, match="not positive definite"):
+        Gaussian(kind).pack(parameters)
 
 
 # Reading --------------------------------------------------------------------------------------
