@@ -11,15 +11,13 @@ from .families import Family
 from .families.base import copy_packed
 from .kernels import mixture as kernels
 from .kernels.gaussian_full import FullGaussian
+from .kernels.online_mixture import LEAST_SHARE, online_rank_one
 from .kernels.online_mixture import online as online_kernel
-from .kernels.online_mixture import online_rank_one
 from .parallel import chunks, in_order
 from .statistics import Expectation, Statistics
 
 __all__ = ["MixtureModel"]
 
-# A component with less than this share of the mass is dead: it keeps its parameters.
-_LEAST_SHARE = 1e-14
 
 _NO_WEIGHTS = np.empty(0)
 _NO_POSTERIORS = np.empty((0, 0))
@@ -98,18 +96,11 @@ class MixtureModel:
         """``M(S)``: ``w_k ∝ s₀``, ``θ_k = g⁻¹(s₁/s₀)``."""
         mass = statistics["mass"]
         total = mass.sum()
-        dead = mass < _LEAST_SHARE * total
-        if dead.any():
-            warnings.warn(
-                f"{dead.sum()} of {len(mass)} components have no points left "
-                f"(numbers {np.flatnonzero(dead).tolist()}); they keep their parameters and a "
-                "weight near zero.",
-                RuntimeWarning,
-                stacklevel=3,
-            )
+        dead = mass < LEAST_SHARE * total
+        _warn_of_dead(dead)
         weights = self.weights
         if "weights" not in self.fixed:
-            weights = np.maximum(mass / total, _LEAST_SHARE)
+            weights = np.maximum(mass / total, LEAST_SHARE)
             weights /= weights.sum()
         blocks = {name: block for name, block in statistics.items() if name != "mass"}
         alive = np.where(dead, 0.0, mass)
@@ -297,10 +288,24 @@ class MixtureModel:
                 memory = Statistics(mass=mass, **self.family.collect(packed, mass, buffers))
         if failed >= 0:
             raise ValueError(f"{self.family.failure} (at online step {failed + 1})")
+        if "weights" not in self.fixed:
+            _warn_of_dead(weights <= LEAST_SHARE)
+            weights /= weights.sum()
         if log_base is not None:
             total += log_base.sum() if sample_weight is None else log_base @ row_weights
         count = len(part) if sample_weight is None else row_weights.sum()
         return self._with(weights, packed), memory, total / count
+
+
+def _warn_of_dead(dead):
+    if dead.any():
+        warnings.warn(
+            f"{dead.sum()} of {len(dead)} components have no points left "
+            f"(numbers {np.flatnonzero(dead).tolist()}); they keep their parameters and a "
+            "weight near zero.",
+            RuntimeWarning,
+            stacklevel=4,
+        )
 
 
 def _add(one, other):

@@ -28,7 +28,7 @@ def inverse_factor(matrix, factor, size):
                 s -= lower[r, j] * lower[c, j]
             if c < r:
                 lower[r, c] = s / lower[c, c]
-            elif s > 0.0 and np.isfinite(s):
+            elif 0.0 < s < np.inf:
                 lower[r, r] = np.sqrt(s)
             else:
                 return np.nan

@@ -110,7 +110,7 @@ def refresh_diagonal(family):
         offset = -n_columns * HALF_LOG_2PI
         for c in range(n_columns):
             variance = family.variances[k, c]
-            if not (variance > 0.0 and np.isfinite(variance)):
+            if not 0.0 < variance < np.inf:
                 done = False
             family.scales[k, c] = 1.0 / np.sqrt(2.0 * variance)
             offset -= 0.5 * np.log(variance)

@@ -204,7 +204,7 @@ def refresh_full(family, k):
     n_columns = family.means.shape[1]
     log_determinant = inverse_factor(family.covariances[k], family.factors[k], padded(n_columns))
     family.offsets[k] = log_determinant - n_columns * HALF_LOG_2PI
-    return np.isfinite(log_determinant)
+    return log_determinant < np.inf
 
 
 @implements(refresh, FullGaussian)

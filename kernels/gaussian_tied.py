@@ -185,7 +185,7 @@ def refresh_tied(family):
             for c in range(min(r + 1, n_columns)):
                 s += family.factor[r * size + c] * (family.means[k, c] - family.means[0, c])
             family.whitened[k, r] = s
-    return np.isfinite(log_determinant)
+    return log_determinant < np.inf
 
 
 @implements(refresh, TiedGaussian)

@@ -172,7 +172,7 @@ def _maximize(family, mass, sums, fixed):
                     a, b = _gamma_maximum(s1, s2, a, b, fixed[0], fixed[1])
                 else:
                     a, b = _beta_maximum(s1, s2, a, b, fixed[0], fixed[1])
-                if not (np.isfinite(a) and np.isfinite(b) and a > 0.0 and b > 0.0):
+                if not (0.0 < a < np.inf and 0.0 < b < np.inf):
                     done = False
                     continue
                 parameters[c], parameters[half + c] = a, b

@@ -9,6 +9,10 @@ from .mixture import absorb, posterior, workspace
 from .options import inlined, kernel
 from .rows import read_block
 
+#: A component with less than this share of the mass is dead: it keeps its parameters and this
+#: weight, from which it can come back. Its own statistics would be all rounding error.
+LEAST_SHARE = 1e-14
+
 
 @kernel
 def online(
@@ -28,6 +32,7 @@ def online(
     log_likelihood = 0.0
     step = 0
     inertia = np.empty(n_components)
+    alive = np.empty(n_components)
     for start in range(0, n_rows, batch_size):
         stop = min(start + batch_size, n_rows)
         total = float(stop - start)
@@ -54,11 +59,14 @@ def online(
                 inertia[k] = weights[k] * (total / eta)
                 mass[k] += inertia[k]
             add_own(family, inertia, statistics, horizon)
-        if not (maximize(family, mass, statistics, fixed) and refresh(family)):
+        everything = mass.sum()
+        for k in range(n_components):
+            alive[k] = mass[k] if mass[k] >= LEAST_SHARE * everything else 0.0
+        if not (maximize(family, alive, statistics, fixed) and refresh(family)):
             return log_likelihood, step - 1
         if not fixed_weights:
             for k in range(n_components):
-                weights[k] = mass[k] / mass.sum()
+                weights[k] = max(mass[k] / everything, LEAST_SHARE)
         if keep:
             unit = 1.0 / (total + total / eta)
             scale(statistics, unit)
@@ -121,7 +129,7 @@ def _renew(family, k, size, pending):
     pending[k] = 0.0
     log_determinant = inverse_factor(covariance, family.factors[k], size)
     family.offsets[k] = log_determinant - n_columns * HALF_LOG_2PI
-    return np.isfinite(log_determinant)
+    return log_determinant < np.inf
 
 
 @kernel
@@ -166,8 +174,9 @@ def online_rank_one(rows, n_rows, rates, row_weights, weights, family):
             for k in range(n_components):
                 g = log_p[k] / total
                 inertia = weights[k] / eta
-                weights[k] = (inertia + g) / (1.0 / eta + 1.0)
-                if g == 0.0:
+                share = (inertia + g) / (1.0 / eta + 1.0)
+                weights[k] = max(share, LEAST_SHARE)
+                if g == 0.0 or share < LEAST_SHARE:
                     continue
                 r = g / (inertia + g)
                 for c in range(n_columns):

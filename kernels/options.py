@@ -2,7 +2,9 @@
 
 Kernels are serial and release the GIL; threads above them only ever add their results. They are
 cached on disk. Fast-math is limited to what keeps infinities and NaN meaningful: sums may be
-reassociated (so that they vectorise) and multiply-adds contracted.
+reassociated (so that they vectorise) and multiply-adds contracted. One trap remains:
+``np.isfinite(x)`` is computed from ``x - x``, which reassociation makes zero; compare with
+infinity instead.
 """
 
 import hashlib

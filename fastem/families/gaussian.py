@@ -122,11 +122,13 @@ class _Full(Gaussian):
         lower, failed = dpotrf(packed.covariances[k], lower=1, clean=1)
         if failed:
             return False
+        if not np.isfinite(lower).all():
+            return False
         inverse, _ = dtrtri(lower, lower=1)
         size = padded(n_columns)
         packed.factors[k].reshape(size, size)[:n_columns, :n_columns] = inverse
         packed.offsets[k] = _offset(np.diag(inverse))
-        return bool(np.isfinite(packed.offsets[k]))
+        return True
 
     def unpack(self, packed):
         return {"means": packed.means, "covariances": packed.covariances}
