@@ -338,9 +338,9 @@ class BaseMixture(DensityMixin, BaseEstimator):
             model = model.maximize(expectation.statistics)
             change = expectation.log_likelihood - lower_bound
             lower_bound = expectation.log_likelihood
-            if np.isnan(lower_bound):
+            if not np.isfinite(lower_bound):
                 raise ValueError(
-                    f"The log-likelihood is not a number at iteration {n_iter}: squares of the "
+                    f"The log-likelihood is not finite at iteration {n_iter}: squares of the "
                     "data overflow. Scale the columns to a moderate range."
                 )
             lower_bounds.append(lower_bound)

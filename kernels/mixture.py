@@ -12,6 +12,7 @@ from .options import inlined, kernel
 from .rows import block_width, read_block, whole_groups
 
 _LEAST = -1.7976931348623157e308
+_TINY = 1e-300
 
 
 @kernel
@@ -26,7 +27,11 @@ def normalise(log_p, n_components, width, n, log_total):
             p = simd.exp(simd.load(log_p, k * width + i) - top)
             simd.store(log_p, k * width + i, p)
             s = s + p
-        simd.store(log_total, i, top + simd.log(s))
+        # A row that no component allows (its square overflows, say) has the total -inf and no
+        # posterior, never NaN; twice the least number is -inf.
+        impossible = simd.splat(1.0) - simd.is_positive(s)
+        s = simd.maximum(s, simd.splat(_TINY))
+        simd.store(log_total, i, simd.fma(impossible, simd.splat(_LEAST), top + simd.log(s)))
         s = simd.splat(1.0) / s
         for k in range(n_components):
             simd.store(log_p, k * width + i, simd.load(log_p, k * width + i) * s)

@@ -165,6 +165,9 @@ def online_rank_one(rows, n_rows, rates, row_weights, weights, family):
                 norms[k] = _whitened_norm(family.factors[k], size, differences[k], images[k])
                 log_p[k] = np.log(weights[k]) + family.offsets[k] - 0.5 * norms[k]
                 top = max(top, log_p[k])
+            if not top > -np.inf:
+                log_likelihood = -np.inf  # no component allows this row: nothing to learn from it
+                continue
             total = 0.0
             for k in range(n_components):
                 log_p[k] = np.exp(log_p[k] - top)

@@ -448,12 +448,14 @@ def online_full(X, rates, weights, means, covariances, blur=0.0, sample_weight=N
         top = np.logaddexp.reduce(log_p)
         gamma = np.exp(log_p - top)
         total += top * (1.0 if sample_weight is None else sample_weight[t])
-        r = gamma / (w / rates[t] + gamma)
+        share = (w / rates[t] + gamma) / (1 / rates[t] + 1)
+        # A component with next to no mass keeps its parameters and a least weight.
+        r = np.where(share >= 1e-14, gamma / (w / rates[t] + gamma), 0.0)
         m = m + r[:, None] * d
         r = r[:, None, None]
         S = (1 - r) * S + r * (1 - r) * d[:, :, None] * d[:, None, :] + r * blur * identity
-        w = (w / rates[t] + gamma) / (1 / rates[t] + 1)
-    return w, m, S, total
+        w = np.maximum(share, 1e-14)
+    return w / w.sum(), m, S, total
 
 
 # Matrices -------------------------------------------------------------------------------------

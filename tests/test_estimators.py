@@ -668,11 +668,12 @@ def test_a_component_without_points_keeps_its_parameters(kind):
         np.testing.assert_array_equal(far.covariances_[1], precisions(kind, 2, 3)[1])
 
 
+@pytest.mark.parametrize("rate", [0.2, 5.0])
 @pytest.mark.parametrize("batch_size", [None, 1, 7])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_component_without_points_online(kind, batch_size):
+def test_a_component_without_points_online(kind, batch_size, rate):
     X = clusters(400)
-    far = given(kind, batch_size=batch_size, learning_rate=0.2)
+    far = given(kind, batch_size=batch_size, learning_rate=rate)
     far.means_init = np.array([[0.0] * 3, [1e6] * 3])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
