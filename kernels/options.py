@@ -12,7 +12,7 @@ from pathlib import Path
 
 from numba import njit, types
 from numba.core.caching import FunctionCache
-from numba.extending import overload, register_jitable
+from numba.extending import overload
 
 FASTMATH = frozenset({"reassoc", "contract", "nsz", "arcp"})
 
@@ -45,8 +45,12 @@ def kernel(function):
     return dispatcher
 
 
-#: Decorator of helpers that only kernels call; they are compiled into their caller.
-inlined = register_jitable(fastmath=set(FASTMATH), error_model="numpy")
+def inlined(function):
+    """Decorate a helper that only kernels call; its body is put into theirs before compiling.
+
+    A helper compiled by itself would be optimised again inside each of its callers.
+    """
+    return njit(inline="always", fastmath=set(FASTMATH), error_model="numpy")(function)
 
 
 def implements(generic, kind):
