@@ -37,7 +37,8 @@ class Mixture(BaseMixture):
     verbose : int, default=0
     verbose_interval : int, default=10
     learning_rate : float, callable or Decay, default=Decay(1.0, 0.6)
-        The rate η of online learning: a number, or a function of the step 1, 2, ...
+        The rate η of online learning: a number, or a function of the step 1, 2, ... The default
+        suits mini-batches; for single observations start lower, as with ``Decay(0.05, 0.5)``.
     batch_size : int or None, default=None
         Rows of a mini-batch in ``partial_fit``; None takes each call's rows as one batch.
     memory : {'model', 'statistics'}, default='model'
