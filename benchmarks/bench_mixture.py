@@ -117,7 +117,7 @@ class Use:
 class Families:
     """One step of batch EM for the other families, 100,000 rows of ten columns, K = 8."""
 
-    params = ["poisson", "bernoulli", "multinomial", "exponential", "gamma", "beta"]
+    params = ("poisson", "bernoulli", "multinomial", "exponential", "gamma", "beta")
     param_names = ("family",)
     timeout = 300
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,9 @@ import fastem
 
 from .shapes import Shape, mixture, start
 
-BASE = {"N": 100_000, "K": 8, "D": 16}
+warnings.filterwarnings("ignore")
+
+BASE = {"N": 200_000, "K": 16, "D": 32}
 EXPECTED = {
     "full": {"N": 1, "K": 1, "D": 2},
     "tied": {"N": 1, "K": 1, "D": 2},
@@ -30,7 +33,7 @@ EXPECTED = {
 }
 
 
-def seconds(kind, N, K, D, repeats=5):
+def seconds(kind, N, K, D, repeats=7):
     """The best time of one iteration."""
     shape = Shape("", kind, N, D, K)
     X = mixture(N, D, K)
