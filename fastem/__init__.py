@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .combining import average, combine, divergence
+    from .compound_dirichlet import CompoundDirichlet
+    from .dirichlet import Dirichlet
     from .families import ExponentialFamily
     from .gaussian_mixture import GaussianMixture
     from .learning_rate import Decay
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "CompoundDirichlet",
     "Decay",
+    "Dirichlet",
     "ExponentialFamily",
     "GaussianMixture",
     "Mixture",
@@ -33,7 +37,9 @@ __all__ = [
 
 #: The module that each public name comes from.
 _HOMES = {
+    "CompoundDirichlet": "compound_dirichlet",
     "Decay": "learning_rate",
+    "Dirichlet": "dirichlet",
     "ExponentialFamily": "families",
     "GaussianMixture": "gaussian_mixture",
     "Mixture": "mixture",

@@ -9,11 +9,15 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from . import algebra
+from .simulated import Simulated
 
 __all__ = ["average", "combine", "divergence"]
 
 
-def combine(models: Sequence, weights=None, *, align: bool = False, horizon=None):
+def combine(
+    models: Sequence, weights=None, *, align: bool = False, horizon=None, n_pseudo=None,
+    random_state=None,
+):  # fmt: skip
     """The model of least total divergence to several models.
 
     Parameters
@@ -27,17 +31,28 @@ def combine(models: Sequence, weights=None, *, align: bool = False, horizon=None
         were trained apart and may have their components in different orders.
     horizon : optional
         The size of an observation, for models whose observations have one.
+    n_pseudo : int, optional
+        Take each model's statistics from as many observations drawn from it, and not in closed
+        form. The error falls as one over the root of it.
+    random_state : int or Generator, optional
+        For these draws.
 
     Returns
     -------
     estimator
         A new one, with the settings of the first.
     """
+    if n_pseudo is not None and n_pseudo < 1:
+        raise ValueError(f"n_pseudo must be 1 or more; got {n_pseudo}.")
 
     def merge(models):
         if align:
             models = algebra.align(models, weights)
-        return algebra.combine(models, weights, horizon)
+        if n_pseudo is None:
+            return algebra.combine(models, weights, horizon)
+        rng = np.random.default_rng(random_state)
+        simulated = [Simulated(model, n_pseudo, rng) for model in models]
+        return algebra.combine(simulated, weights, horizon).model
 
     return _merge(models, merge)
 

@@ -83,10 +83,13 @@ def load(path, *, families=()):
 
 
 def _kinds():
+    from .compound_dirichlet import CompoundDirichlet
+    from .dirichlet import Dirichlet
     from .gaussian_mixture import GaussianMixture
     from .mixture import Mixture
 
-    return {"GaussianMixture": GaussianMixture, "Mixture": Mixture}
+    kinds = (CompoundDirichlet, Dirichlet, GaussianMixture, Mixture)
+    return {kind.__name__: kind for kind in kinds}
 
 
 def _put(entries, arrays, key, name, value):

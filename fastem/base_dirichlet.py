@@ -1,0 +1,245 @@
+"""What the Dirichlet estimators share: scikit-learn's conventions around the algebra."""
+
+from __future__ import annotations
+
+import contextlib
+from numbers import Integral, Real
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, DensityMixin, _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from .count_tables import as_rows
+from .data import Stream, Table, is_stream
+from .dirichlet_model import check_alpha
+from .learning_rate import Decay, rates
+
+__all__ = ["BaseDirichlet"]
+
+#: The learning rate that estimators have unless told otherwise.
+DEFAULT_RATE = Decay(1.0, 0.6)
+
+# Rows that online learning takes at a time, so that what is copied of them is bounded.
+_ROWS_AT_A_TIME = 16_384
+
+
+class BaseDirichlet(DensityMixin, BaseEstimator):
+    """Common part of :class:`~fastem.Dirichlet` and :class:`~fastem.CompoundDirichlet`."""
+
+    _parameter_constraints = {  # noqa: RUF012 (scikit-learn's convention)
+        "alpha_init": ["array-like", None],
+        "random_state": ["random_state"],
+        "learning_rate": [Real, callable],
+        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
+        "memory": [StrOptions({"model", "statistics"})],
+        "fixed": ["array-like", str],
+        "n_jobs": [
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Integral, None, -1, closed="right"),
+            None,
+        ],
+    }
+
+    #: The kind of model.
+    _kind: type
+    #: Whether rows may come as a sparse matrix.
+    _sparse = False
+
+    # Supplied by each estimator --------------------------------------------------------------
+
+    def _check_rows(self, X):
+        """Raise ``ValueError`` if some row is not an observation, unless passes over them do."""
+
+    def _first_alpha(self, table):
+        """Where online learning starts, from its first rows."""
+        raise AttributeError(f"{type(self).__name__} has no start.")
+
+    # The model -------------------------------------------------------------------------------
+
+    def _set_model(self, model):
+        """Show a model's parameters as attributes."""
+        # A copy, so that changing an attribute changes nothing that is shared.
+        self.alpha_ = np.array(model.alpha)
+
+    def _model(self):
+        """The model that the attributes describe."""
+        return self._make_model(self.alpha_)
+
+    def _make_model(self, alpha):
+        fixed = (self.fixed,) if isinstance(self.fixed, str) else tuple(self.fixed)
+        for name in fixed:
+            if name != "alpha":
+                raise ValueError(f"fixed: {name!r} is not one of the parameters ('alpha',).")
+        return self._kind(alpha, fixed=fixed, n_jobs=self.n_jobs)
+
+    def _given_alpha(self, n_columns):
+        """``alpha_init``, checked."""
+        alpha = check_alpha(self.alpha_init)
+        if len(alpha) != n_columns:
+            raise ValueError(
+                f"alpha_init should have {n_columns} entries, one for each column; got "
+                f"{len(alpha)}."
+            )
+        return alpha
+
+    # Data ------------------------------------------------------------------------------------
+
+    def _check_table(self, X, sample_weight=None, *, reset):
+        X = validate_data(
+            self, X, reset=reset, dtype="numeric", accept_sparse=self._sparse and "csr"
+        )
+        if sparse.issparse(X):
+            X = as_rows(X)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
+            if not sample_weight.any():
+                raise ValueError(
+                    "The sample weights are all zero: there is nothing to learn from. Give at "
+                    "least one row a positive weight."
+                )
+        self._check_rows(X)
+        return X, sample_weight
+
+    def _check_data(self, X, sample_weight=None, *, reset, once=False):
+        """``X`` as a table or stream of checked arrays."""
+        if not is_stream(X):
+            return Table(*self._check_table(X, sample_weight, reset=reset))
+        if sample_weight is not None:
+            raise ValueError(
+                "sample_weight goes with an array; a stream yields pairs (array, weights) instead."
+            )
+        first = reset
+
+        def check(X, sample_weight):
+            nonlocal first
+            checked = self._check_table(X, sample_weight, reset=first)
+            first = False
+            return checked
+
+        return Stream(X, check, once=once)
+
+    @contextlib.contextmanager
+    def _all_or_nothing(self):
+        """Undo what was set on this estimator if something goes wrong."""
+        # Attributes are replaced and never written to, so that the old arrays are intact.
+        before = vars(self).copy()
+        try:
+            yield
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    def _checked(self, X):
+        check_is_fitted(self, "alpha_")
+        return self._check_table(X, reset=False)[0]
+
+    # Learning --------------------------------------------------------------------------------
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y=None, sample_weight=None):
+        """Learn online from new rows.
+
+        Each batch moves the model to the minimum of the batch's loss plus the divergence from the
+        present model over the learning rate. The batches are mini-batches of ``batch_size`` rows,
+        or all of ``X`` if that is None. The first call starts the model from its rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features), or iterable of such
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+        """
+        # scikit-learn checks the settings once; these may have been changed since.
+        validate_parameter_constraints(
+            self._parameter_constraints,
+            {name: getattr(self, name) for name in self._parameter_constraints},
+            caller_name=type(self).__name__,
+        )
+        with self._all_or_nothing():
+            started = hasattr(self, "alpha_")
+            data = self._check_data(X, sample_weight, reset=not started, once=True)
+            for table in data.tables():
+                self._learn(table)
+        return self
+
+    def _learn(self, table):
+        """Take online steps over the rows of a table."""
+        X, sample_weight = table.X, table.sample_weight
+        n_rows = X.shape[0]
+        if hasattr(self, "alpha_"):
+            model = self._model()
+        else:
+            given = self.alpha_init is not None
+            start = self._given_alpha(X.shape[1]) if given else self._first_alpha(table)
+            model = self._make_model(start)
+            self.converged_ = False
+            self.n_iter_ = 0
+            self.lower_bound_ = -np.inf
+            self.lower_bounds_ = []
+        done = getattr(self, "n_steps_", 0)
+        memory = None
+        if self.memory == "statistics":
+            memory = getattr(self, "statistics_", None)
+            if memory is None:
+                memory = model.own()
+        batch_size = min(self.batch_size or n_rows, n_rows)
+        n_steps = -(-n_rows // batch_size)
+        etas = rates(self.learning_rate, done + 1, n_steps)
+        steps = max(1, _ROWS_AT_A_TIME // batch_size)
+        for first in range(0, n_steps, steps):
+            part = slice(first * batch_size, (first + steps) * batch_size)
+            weights = None if sample_weight is None else sample_weight[part]
+            model, memory = model.learn_online(
+                X[part], weights, etas[first : first + steps], batch_size, memory,
+                **self._online_options(done + first),
+            )  # fmt: skip
+        self._set_model(model)
+        self.n_steps_ = done + n_steps
+        if memory is None:
+            self._forget()
+        else:
+            self.statistics_ = memory
+
+    def _online_options(self, n_steps):
+        """What online learning is told besides, after ``n_steps`` steps."""
+        return {}
+
+    def _forget(self):
+        """Drop what online learning remembered."""
+        if hasattr(self, "statistics_"):
+            del self.statistics_
+
+    # Using the model -------------------------------------------------------------------------
+
+    def score_samples(self, X):
+        """The log-likelihood of each row."""
+        X = self._checked(X)
+        return self._model().log_likelihoods(X)
+
+    def score(self, X, y=None, sample_weight=None):
+        """The mean log-likelihood of the rows of an array, or of a stream of arrays."""
+        check_is_fitted(self, "alpha_")
+        data = self._check_data(X, sample_weight, reset=False, once=True)
+        return self._model().expect(data).log_likelihood
+
+    def bic(self, X):
+        """Bayesian information criterion on ``X``; the lower the better."""
+        n_rows = X.shape[0] if sparse.issparse(X) else len(X)
+        return -2 * self.score(X) * n_rows + len(self.alpha_) * np.log(n_rows)
+
+    def aic(self, X):
+        """Akaike information criterion on ``X``; the lower the better."""
+        n_rows = X.shape[0] if sparse.issparse(X) else len(X)
+        return -2 * self.score(X) * n_rows + 2 * len(self.alpha_)
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "alpha_")
