@@ -239,8 +239,8 @@ def _say(row, column, value):
 def _pieces(X, width):
     """How rows are cut for threads: a function of the sizes alone.
 
-    A chunk should be more work than to add its tables to the others.
+    A chunk should be much more work than to add its tables to the others.
     """
     n_rows, n_words = X.shape
     per_row = max(1, X.nnz // max(n_rows, 1)) if sparse.issparse(X) else n_words
-    return chunks(n_rows, least=max(256, max(2**18, 2 * n_words * width) // per_row))
+    return chunks(n_rows, least=max(256, max(2**18, 16 * n_words * width) // per_row))

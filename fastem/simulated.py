@@ -1,4 +1,4 @@
-"""``S(Θ)`` by simulation, for any model that has no closed form, or to compare with one that has."""
+"""``S(Θ)`` by simulation, for models that have no closed form, or to compare with one."""
 
 from __future__ import annotations
 

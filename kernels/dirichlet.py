@@ -39,7 +39,7 @@ def _stirling_tail(x):
     return r * (_STIRLING[0] + s * (_STIRLING[1] + s * (_STIRLING[2] + s * _STIRLING[3])))
 
 
-@inlined
+@kernel
 def log_rise(a, n):
     """``log Γ(a + n) - log Γ(a)``, the sum of ``log(a + c)`` over ``c = 0 .. n - 1``."""
     if n <= _FEW:
@@ -56,7 +56,7 @@ def log_rise(a, n):
     return top + _stirling_tail(a + n) - _stirling_tail(a)
 
 
-@inlined
+@kernel
 def digamma_rise(a, n):
     """``ψ(a + n) - ψ(a)``, the sum of ``1 / (a + c)`` over ``c = 0 .. n - 1``."""
     if n <= _FEW:
@@ -98,6 +98,13 @@ def moved(alpha, step, scale, out):
     """
     for j in range(alpha.shape[0]):
         out[j] = alpha[j] / (1.0 - min(scale * step[j] / alpha[j], 0.75))
+
+
+@inlined
+def copy_into(source, target):
+    """``target[:] = source``, which would take seconds to compile."""
+    for j in range(target.shape[0]):
+        target[j] = source[j]
 
 
 @inlined
@@ -145,7 +152,7 @@ def maximum(mean_log, alpha):
     for j in range(n_words):
         here[j] = 0.5 + (total - 0.5) * np.exp(mean_log[j])
     if height(alpha, mean_log) >= height(here, mean_log):
-        here[:] = alpha
+        copy_into(alpha, here)
     gradient = np.empty(n_words)
     curvatures = np.empty(n_words)
     step = np.empty(n_words)
@@ -175,12 +182,12 @@ def maximum(mean_log, alpha):
                 break
             scale *= 0.5
         if risen:
-            here[:] = new
+            copy_into(new, here)
         if last or not risen:
             break
     if not np.isfinite(here.sum()):
         return False
-    alpha[:] = here
+    copy_into(here, alpha)
     return True
 
 
@@ -202,7 +209,7 @@ def log_joint(alpha, mean_log):
 @inlined
 def sparse_rows_of_block(n_columns):
     """How many rows of an array are read at a time: the block should stay in the cache."""
-    return whole_groups(min(max(32768 // n_columns, 8), 256))
+    return whole_groups(min(max(131072 // n_columns, 8), 256))
 
 
 @kernel
@@ -273,31 +280,37 @@ def next_word(i, words, cumulative):
     the same law as words drawn from a topic that was drawn first, but for any α, however small,
     without the topic, whose entries would be rounded to zero.
     """
-    n_words = cumulative.shape[0]
-    total = cumulative[n_words - 1]
-    u = np.random.random() * (total + i)
-    if u < total:
-        return min(np.searchsorted(cumulative, u, side="right"), n_words - 1)
-    return words[min(int(u - total), i - 1)]
+    total = cumulative[cumulative.shape[0] - 1]
+    u = np.random.random() * (total + i)  # noqa: NPY002 (numba's, seeded by the caller)
+    if u >= total:
+        return words[min(int(u - total), i - 1)]
+    low, high = 0, cumulative.shape[0] - 1
+    while low < high:  # the first entry above u
+        middle = (low + high) // 2
+        if cumulative[middle] > u:
+            high = middle
+        else:
+            low = middle + 1
+    return low
 
 
 @kernel
 def draw_words(cumulative, starts, seed, words):
     """Draw documents; the words of document i are ``words[starts[i] : starts[i + 1]]``."""
-    np.random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002 (numba's, of this thread)
     for i in range(starts.shape[0] - 1):
         document = words[starts[i] : starts[i + 1]]
-        for t in range(document.shape[0]):
+        for t in range(starts[i + 1] - starts[i]):
             document[t] = next_word(t, document, cumulative)
 
 
 @inlined
-def add_pseudo_gradient(lengths, n_pseudo, alpha, cumulative, seen, words, gradient):
+def add_pseudo_gradient(lengths, n_lengths, n_pseudo, alpha, cumulative, seen, words, gradient):
     """``add_gradient`` for ``n_pseudo`` documents drawn from the model, of the given lengths."""
     total = cumulative[cumulative.shape[0] - 1]
     common = 0.0
     for p in range(n_pseudo):
-        length = lengths[p % lengths.shape[0]]
+        length = lengths[p % n_lengths]
         for t in range(length):
             j = next_word(t, words, cumulative)
             words[t] = j
@@ -325,23 +338,27 @@ def online(
     gradient = np.empty(n_words)
     target = np.empty(n_words)
     seen = np.zeros(n_words)
+    cumulative = np.empty(n_words)
     lengths = np.empty(batch_size, np.int64)
     words = np.empty(0, np.int64)
     step = 0
     if n_pseudo > 0:
-        np.random.seed(seed)
+        np.random.seed(seed)  # noqa: NPY002 (numba's, of this thread)
     for start in range(0, n_documents, batch_size):
         stop = min(start + batch_size, n_documents)
         eta = rates[step]
         step += 1
         weight = float(stop - start)
         if weights.shape[0] > 0:
-            weight = weights[start:stop].sum()
+            weight = 0.0
+            for i in range(start, stop):
+                weight += weights[i]
         if not weight > 0.0:
             continue
         rho = eta / (1.0 + eta) if eta < np.inf else 1.0
         total = alpha.sum()
-        gradient[:] = 0.0
+        for j in range(n_words):
+            gradient[j] = 0.0
         common = add_gradient(
             indptr, indices, counts, start, stop, weights, alpha, total, gradient
         )  # fmt: skip
@@ -369,10 +386,13 @@ def online(
                 longest = max(longest, length)
             if words.shape[0] < longest:
                 words = np.empty(longest, np.int64)
-            gradient[:] = 0.0
-            cumulative = np.cumsum(alpha)
+            running = 0.0
+            for j in range(n_words):
+                gradient[j] = 0.0
+                running += alpha[j]
+                cumulative[j] = running
             common = add_pseudo_gradient(
-                lengths[:kept], n_pseudo, alpha, cumulative, seen, words, gradient
+                lengths, kept, n_pseudo, alpha, cumulative, seen, words, gradient
             )  # fmt: skip
             for j in range(n_words):
                 target[j] += (1.0 - rho) * (gradient[j] - common) / n_pseudo

@@ -25,6 +25,9 @@ Rows = namedtuple("Rows", "address row_stride offsets contiguous code")
 #: converted a chunk at a time before they come here.
 READABLE = (np.float64, np.float32, np.uint8, np.int16, np.int32, np.int64)
 
+#: The first of them have fractions.
+N_FLOATS = 2
+
 #: Rows are taken eight at a time, two vectors of four.
 GROUP = 8
 

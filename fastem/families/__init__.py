@@ -4,16 +4,28 @@ from __future__ import annotations
 
 from .base import ExponentialFamily, Family
 from .categorical import Categorical
+from .compound_dirichlet import DirichletMultinomial
 from .gaussian import Gaussian
 from .linear import Bernoulli, Beta, Exponential, Gamma, Multinomial, Poisson
 from .product import Product
 
-__all__ = ["Bernoulli", "Beta", "Categorical", "Exponential", "ExponentialFamily", "Family",
-           "Gamma", "Gaussian", "Multinomial", "Poisson", "Product"]  # fmt: skip
+__all__ = ["Bernoulli", "Beta", "Categorical", "DirichletMultinomial", "Exponential",
+           "ExponentialFamily", "Family", "Gamma", "Gaussian", "Multinomial", "Poisson",
+           "Product"]  # fmt: skip
 
 _BY_NAME = {
     kind.__name__: kind
-    for kind in (Bernoulli, Beta, Categorical, Exponential, Gamma, Gaussian, Multinomial, Poisson)
+    for kind in (
+        Bernoulli,
+        Beta,
+        Categorical,
+        DirichletMultinomial,
+        Exponential,
+        Gamma,
+        Gaussian,
+        Multinomial,
+        Poisson,
+    )
 }
 
 

@@ -1,0 +1,97 @@
+"""Counts whose probabilities vary from row to row: compound Dirichlet components."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..kernels.compound_dirichlet import CompoundDirichlet, LogTopics
+from ..kernels.dirichlet import draw_words, log_joint, own
+from .base import Family
+from .linear import _check_counts
+
+__all__ = ["DirichletMultinomial"]
+
+
+class DirichletMultinomial(Family):
+    """Rows of counts, each with a topic of its own from its component's Dirichlet.
+
+    For clustering documents or samples whose words are more bursty than a multinomial allows. The
+    component and the topic are both hidden. Parameters: ``alphas`` (K, D).
+
+    Parameters
+    ----------
+    n_trials : int, optional
+        The number of words of a row that is drawn from the model, 100 unless given. When fitting
+        it is read from each row.
+    """
+
+    parameter_names = ("alphas",)
+    failure = (
+        "The likeliest alphas of some component do not exist: its topics do not vary. "
+        "Use fewer components, or add rows."
+    )
+
+    def __init__(self, n_trials=None):
+        self.n_trials = n_trials
+
+    def settings(self):
+        return {"n_trials": self.n_trials}
+
+    def check(self, X):
+        _check_counts(X, "DirichletMultinomial")
+
+    def pack(self, parameters):
+        alphas = np.ascontiguousarray(parameters["alphas"], dtype=float)
+        wrong = ~((alphas > 0) & np.isfinite(alphas))
+        if wrong.any():
+            at = tuple(int(i) for i in np.argwhere(wrong)[0])
+            raise ValueError(f"alphas must be positive and finite; alphas[{at}] is {alphas[at]}.")
+        return CompoundDirichlet(alphas)
+
+    def unpack(self, packed):
+        return {"alphas": packed.alphas}
+
+    def buffers(self, packed):
+        return LogTopics(np.zeros_like(packed.alphas))
+
+    def collect(self, packed, mass, buffers):
+        return {"log_topics": buffers.log_topics}
+
+    def disperse(self, blocks, packed):
+        return LogTopics(blocks["log_topics"].copy())
+
+    def start(self, centres):
+        # The precision of a row of ones: one for each word.
+        centres = np.asarray(centres, dtype=float) + 1e-2
+        shares = centres / centres.sum(axis=1, keepdims=True)
+        return {"alphas": shares * centres.shape[1]}
+
+    def draw(self, parameters, labels, rng, horizon=None):
+        alphas = parameters["alphas"]
+        length = round(horizon) if horizon is not None else self.n_trials or 100
+        counts = np.zeros((len(labels), alphas.shape[1]), np.int64)
+        for k in range(len(alphas)):
+            rows = np.flatnonzero(np.asarray(labels) == k)
+            starts = np.arange(len(rows) + 1) * length
+            words = np.empty(len(rows) * length, np.int64)
+            draw_words(np.cumsum(alphas[k]), starts, int(rng.integers(2**32)), words)
+            np.add.at(counts, (np.repeat(rows, length), words), 1)
+        return counts
+
+    def cross(self, parameters, other, horizon=None):
+        alphas, others = parameters["alphas"], np.ascontiguousarray(other["alphas"])
+        table = np.empty((len(alphas), len(others)))
+        log_topics = np.empty(alphas.shape[1])
+        for h, alpha in enumerate(alphas):
+            own(np.ascontiguousarray(alpha), log_topics)
+            table[h] = [log_joint(alpha, log_topics) for alpha in others]
+        return table
+
+    def log_joint(self, blocks, mass, packed):
+        return float(
+            sum(
+                m * log_joint(alpha, sums / m)
+                for m, alpha, sums in zip(mass, packed.alphas, blocks["log_topics"], strict=True)
+                if m > 0
+            )
+        )
