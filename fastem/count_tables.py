@@ -158,11 +158,12 @@ class CountTables:
 
     def lengths(self):
         """The lengths that occur, and the share of the weight that has each."""
-        words, values, weights = self.far
-        far = words == self.n_words
-        lengths = np.concatenate([np.arange(_LENGTH_WIDTH + 1.0), values[far]])
-        shares = np.concatenate([[0.0], self.lengths_below, weights[far]])
-        shares[0] = max(self.weight - shares.sum(), 0.0)
+        tables = self.finished()
+        far = slice(tables.far_starts[self.n_words], tables.far_starts[self.n_words + 1])
+        lengths = np.concatenate([np.arange(_LENGTH_WIDTH + 1.0), tables.far_values[far]])
+        shares = np.concatenate([[0.0], self.lengths_below, tables.far_weights[far]])
+        empty = self.weight - shares.sum()
+        shares[0] = empty if empty > 1e-12 * self.weight else 0.0  # or it is rounding
         kept = shares > 0
         return lengths[kept], shares[kept] / shares.sum()
 
