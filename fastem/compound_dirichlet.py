@@ -233,7 +233,7 @@ class CompoundDirichlet(BaseDirichlet):
                 f"solver={self.solver!r}, more than tol={self.tol}. Try solver='newton', a larger "
                 "max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         self.alpha_ = alpha
         self.n_iter_ = n_iter

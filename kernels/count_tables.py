@@ -27,6 +27,7 @@ Tables = namedtuple("Tables", "starts above far_starts far_values far_weights we
 _SURE_RISE = 1e-8
 _ROUNDING = 1e-13
 _MAX_HALVINGS = 12
+_MAX_LEAPS = 20
 
 
 #: Values beyond the tables, as they come.
@@ -241,7 +242,7 @@ def ascend(tables, alpha, first, second, level):
     ``first`` and ``second`` are the ``derivatives`` at α, and ``level`` its log-likelihood.
     Returns the new one, and whether the step was Newton's. Where the likelihood is not concave,
     or Newton's step cannot be made to rise, it is ``α_j ← α_j first_j / first_D``: the top of a
-    lower bound that touches the likelihood, and so a step that never falls.
+    lower bound that touches the likelihood, and so a step that never falls; and leaps from there.
     """
     n_words = alpha.shape[0]
     gradient = np.empty(n_words)
@@ -266,10 +267,24 @@ def ascend(tables, alpha, first, second, level):
         else:
             new[j] = alpha[j]
     reached = log_likelihood(tables, new)
-    if reached >= level:
+    if not reached >= level:
+        return level, False
+    # That step says little about the precision where it is far too large: go by factors of four
+    # the way the likelihood rises, for as long as it does.
+    slope = 0.0
+    for j in range(n_words):
+        slope += alpha[j] * gradient[j]
+    factor = 4.0 if slope > 0.0 else 0.25
+    copy_into(new, alpha)
+    for _ in range(_MAX_LEAPS):
+        for j in range(n_words):
+            new[j] = factor * alpha[j]
+        further = log_likelihood(tables, new)
+        if not further > reached:
+            break
+        reached = further
         copy_into(new, alpha)
-        return reached, False
-    return level, False
+    return reached, False
 
 
 @kernel
