@@ -59,9 +59,7 @@ def lbfgs(X, start, tol=1e-8):
 
         def own_parts(alpha):
             a = alpha[words]
-            value = gammaln(counts + a).sum() - np.bincount(words, minlength=n_words) @ gammaln(
-                alpha
-            )
+            value = gammaln(counts + a).sum() - occurrences @ gammaln(alpha)
             slope = np.bincount(words, digamma(counts + a) - digamma(alpha)[words], n_words)
             return value, slope
 

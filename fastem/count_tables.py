@@ -228,13 +228,11 @@ def _not_a_count(X, at):
 
 
 def _say(row, column, value):
-    if np.isnan(value) or np.isinf(value):
-        what = "must be finite"
-    elif value < 0:
-        what = "cannot be negative"
-    else:
-        what = "must be whole numbers"
-    return f"Documents are counts of words and {what}; row {row}, column {column} is {value}."
+    what = "documents are counts of words and must be whole numbers"
+    if value < 0:
+        # In the words that scikit-learn begins with.
+        what = "Negative values in data: documents are counts of words"
+    return f"{what[0].upper()}{what[1:]}; row {row}, column {column} is {value}."
 
 
 def _pieces(X, width):

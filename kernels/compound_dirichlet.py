@@ -9,9 +9,19 @@ from collections import namedtuple
 import numpy as np
 
 from .dirichlet import digamma_rise, log_rise, maximum, own_statistics
-from .family import accumulate, add_own, columns_of, horizon_of, log_density, maximize
+from .family import (
+    accumulate,
+    add_own,
+    block_rows,
+    columns_of,
+    horizon_of,
+    log_density,
+    maximize,
+    refresh,
+)
 from .linear import MULTINOMIAL, add_log_base
 from .options import implements, inlined
+from .rows import BLOCK_ROWS
 from .special import digamma
 
 #: alphas (K, D).
@@ -24,6 +34,11 @@ LogTopics = namedtuple("LogTopics", "log_topics")
 @implements(columns_of, CompoundDirichlet)
 def _columns_of(family):
     return family.alphas.shape[1]
+
+
+@implements(block_rows, CompoundDirichlet)
+def _block_rows(family):
+    return BLOCK_ROWS
 
 
 @implements(log_density, CompoundDirichlet)
@@ -110,3 +125,8 @@ def _maximize(family, mass, sums, fixed):
             mean_log[j] = sums.log_topics[k, j] / mass[k]
         done = maximum(mean_log, family.alphas[k]) and done
     return done
+
+
+@implements(refresh, CompoundDirichlet)
+def _refresh(family):
+    return True

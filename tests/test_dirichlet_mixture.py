@@ -1,17 +1,18 @@
 """Mixtures of compound Dirichlets: the component and the topic are both hidden."""
 
 import dirichlet_oracles as oracles
-import fastem
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import digamma, logsumexp
+
+import fastem
 from fastem import algebra
 from fastem.data import Table
 from fastem.dirichlet_model import CompoundDirichletModel
 from fastem.families import DirichletMultinomial, Poisson, Product
 from fastem.mixture_model import MixtureModel
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.special import digamma, logsumexp
 
 WEIGHTS = np.array([0.3, 0.5, 0.2])
 ALPHAS = np.array([[0.5, 2.0, 1.0, 4.0], [3.0, 0.4, 0.9, 0.6], [1.0, 1.0, 9.0, 2.0]])

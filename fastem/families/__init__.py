@@ -38,7 +38,7 @@ def as_family(family) -> Family:
     if isinstance(family, Family):
         return family
     if isinstance(family, str) and family in FAMILY_NAMES:
-        return _BY_NAME[family.capitalize()]()
+        return next(kind for name, kind in _BY_NAME.items() if name.lower() == family)()
     if isinstance(family, str) and family == "categorical":
         raise ValueError(
             "The categorical family needs the number of categories: pass "

@@ -26,6 +26,7 @@ class DirichletMultinomial(Family):
     """
 
     parameter_names = ("alphas",)
+    nonnegative = True
     failure = (
         "The likeliest alphas of some component do not exist: its topics do not vary. "
         "Use fewer components, or add rows."
@@ -42,11 +43,18 @@ class DirichletMultinomial(Family):
 
     def pack(self, parameters):
         alphas = np.ascontiguousarray(parameters["alphas"], dtype=float)
+        if alphas.ndim != 2:
+            raise ValueError(
+                f"alphas must have the shape (components, columns); got {alphas.shape}."
+            )
         wrong = ~((alphas > 0) & np.isfinite(alphas))
         if wrong.any():
             at = tuple(int(i) for i in np.argwhere(wrong)[0])
             raise ValueError(f"alphas must be positive and finite; alphas[{at}] is {alphas[at]}.")
         return CompoundDirichlet(alphas)
+
+    def refresh(self, packed):
+        return True  # kernels need nothing but α
 
     def unpack(self, packed):
         return {"alphas": packed.alphas}
