@@ -22,12 +22,14 @@ class Documents(NamedTuple):
     is_sparse: bool = False
     bar: float | None = None
     goal: float | None = None
+    #: The peer is stopped here, however far it has come.
+    most_evaluations: int = 2000
 
 
 SHAPES = [
     Documents("counts", 100_000, 10, 100, bar=10, goal=50),
     Documents("counts", 20_000, 1000, 200, bar=50, goal=300),
-    Documents("corpus", 50_000, 30_000, 150, is_sparse=True),
+    Documents("corpus", 50_000, 30_000, 150, is_sparse=True, most_evaluations=60),
 ]
 
 
@@ -43,11 +45,12 @@ def load(shape: Documents, seed=0):
     return X if shape.is_sparse else X.toarray()
 
 
-def lbfgs(X, start, tol=1e-8):
+def lbfgs(X, start, tol=1e-8, most_evaluations=2000):
     """The likeliest α by L-BFGS on the likelihood, over log α, with its gradient.
 
     Whole arrays at a time: over all entries of an array, or over those of a sparse matrix that are
-    not zero. Returns α and the mean log-likelihood without the multinomial coefficients.
+    not zero. Returns α, the mean log-likelihood without the multinomial coefficients, the number of
+    evaluations, and the largest entry of the gradient.
     """
     n_documents, n_words = X.shape
     lengths = np.asarray(X.sum(axis=1)).ravel()
@@ -79,6 +82,6 @@ def lbfgs(X, start, tol=1e-8):
         slope -= how_often @ (digamma(lengths + total) - digamma(total))
         return -value / n_documents, -alpha * slope / n_documents
 
-    options = {"gtol": tol, "ftol": 0.0, "maxiter": 1000, "maxfun": 2000}
+    options = {"gtol": tol, "ftol": 0.0, "maxiter": 1000, "maxfun": most_evaluations}
     found = minimize(objective, np.log(start), jac=True, method="L-BFGS-B", options=options)
     return np.exp(found.x), -found.fun, found.nfev, np.abs(found.jac).max()

@@ -133,12 +133,12 @@ class CountTables:
 
     def log_likelihood(self, alpha) -> float:
         """The mean over the documents of ``log p(v)``, coefficients included."""
-        return kernels.log_likelihood(self.finished(), alpha) + self.log_coefficient
+        return kernels.log_likelihood(self.finished(), alpha, alpha.sum()) + self.log_coefficient
 
     @property
     def log_coefficient(self) -> float:
         """The mean over the documents of ``log(n! / Π v_j!)``."""
-        return kernels.log_coefficient(self.finished())
+        return -kernels.log_likelihood(self.finished(), np.ones(self.n_words), 1.0)
 
     def derivatives(self, alpha):
         """Each word's own part, and last the common part, of the first and second derivatives.

@@ -200,20 +200,14 @@ def _derivatives(tables, j, a):
 
 
 @kernel
-def log_coefficient(tables):
-    """The mean of ``log(n! / Π v_j!)``: the same sums at one, as ``v! = Γ(1 + v)``."""
-    n_words = tables.starts.shape[0] - 2
-    value = _log_sum(tables, n_words, 1.0)
-    for j in range(n_words):
-        value -= _log_sum(tables, j, 1.0)
-    return value / tables.weight
+def log_likelihood(tables, alpha, total):
+    """The mean log-likelihood of the documents, without the multinomial coefficients.
 
-
-@kernel
-def log_likelihood(tables, alpha):
-    """The mean log-likelihood of the documents, without the multinomial coefficients."""
+    ``total`` is ``α₀``. With ones for it and for each α, it is minus the mean log-coefficient, as
+    ``v! = Γ(1 + v)``.
+    """
     n_words = alpha.shape[0]
-    value = -_log_sum(tables, n_words, alpha.sum())
+    value = -_log_sum(tables, n_words, total)
     for j in range(n_words):
         value += _log_sum(tables, j, alpha[j])
     return value / tables.weight
@@ -256,7 +250,7 @@ def ascend(tables, alpha, first, second, level):
         scale = 1.0
         for _ in range(_MAX_HALVINGS):
             moved(alpha, step, scale, new)
-            reached = log_likelihood(tables, new)
+            reached = log_likelihood(tables, new, new.sum())
             if reached >= least:
                 copy_into(new, alpha)
                 return reached, True
@@ -266,7 +260,7 @@ def ascend(tables, alpha, first, second, level):
             new[j] = alpha[j] * (first[j] / first[n_words])
         else:
             new[j] = alpha[j]
-    reached = log_likelihood(tables, new)
+    reached = log_likelihood(tables, new, new.sum())
     if not reached >= level:
         return level, False
     # That step says little about the precision where it is far too large: go by factors of four
@@ -279,7 +273,7 @@ def ascend(tables, alpha, first, second, level):
     for _ in range(_MAX_LEAPS):
         for j in range(n_words):
             new[j] = factor * alpha[j]
-        further = log_likelihood(tables, new)
+        further = log_likelihood(tables, new, new.sum())
         if not further > reached:
             break
         reached = further
