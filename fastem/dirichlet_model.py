@@ -82,7 +82,7 @@ class DirichletModel:
     def own(self, horizon=None) -> Statistics:
         """``S(Θ) = E[log h] = ψ(α) - ψ(α₀)``."""
         log_topics = np.empty(len(self.alpha))
-        kernels.own(self.alpha, log_topics)
+        kernels.own_statistics(self.alpha, log_topics)
         return Statistics(mass=1.0, log_topics=log_topics)
 
     def maximize(self, statistics: Statistics):
@@ -98,7 +98,7 @@ class DirichletModel:
     def log_joint(self, statistics: Statistics) -> float:
         """``Q(S, Θ) = log Γ(α₀) - Σ log Γ(α_j) + Σ α_j s_j``, without the base measure."""
         mass = float(statistics["mass"])
-        return mass * kernels.log_joint(self.alpha, statistics["log_topics"] / mass)
+        return mass * kernels.height(self.alpha, statistics["log_topics"] / mass)
 
     # What the algorithms ask besides --------------------------------------------------------
 

@@ -70,7 +70,7 @@ def digamma_rise(a, n):
     return first
 
 
-@inlined
+@kernel
 def own_statistics(alpha, out):
     """``out_j = E[log h_j] = ψ(α_j) - ψ(α₀)``."""
     common = digamma(alpha.sum())
@@ -78,7 +78,7 @@ def own_statistics(alpha, out):
         out[j] = digamma(alpha[j]) - common
 
 
-@inlined
+@kernel
 def height(alpha, mean_log):
     """``log Γ(α₀) - Σ log Γ(α_j) + Σ α_j s_j``: Q without its base measure."""
     total = 0.0
@@ -89,7 +89,7 @@ def height(alpha, mean_log):
     return value + log_gamma(total)
 
 
-@inlined
+@kernel
 def moved(alpha, step, scale, out):
     """``out``: α after ``scale`` of a step, positive whatever the step is.
 
@@ -107,7 +107,7 @@ def copy_into(source, target):
         target[j] = source[j]
 
 
-@inlined
+@kernel
 def newton_step(gradient, curvatures, common, step):
     """Solve ``(diag(q) - z 1 1ᵀ) step = gradient`` in O(D), by Sherman and Morrison.
 
@@ -191,18 +191,6 @@ def maximum(mean_log, alpha):
     return True
 
 
-@kernel
-def own(alpha, out):
-    """``out = S(Θ)`` (``own_statistics``)."""
-    own_statistics(alpha, out)
-
-
-@kernel
-def log_joint(alpha, mean_log):
-    """``Q(S, Θ)`` without its base measure (``height``)."""
-    return height(alpha, mean_log)
-
-
 # Documents ------------------------------------------------------------------------------------
 
 
@@ -254,7 +242,7 @@ def log_likelihoods(indptr, indices, counts, alpha, out):
         out[i] = value + log_factorial(length) - log_rise(total, length)
 
 
-@inlined
+@kernel
 def add_gradient(indptr, indices, counts, start, stop, weights, alpha, total, gradient):
     """Add the documents' part of ``∂ log p(v) / ∂α_j`` that is j's own; returns the common part."""
     common = 0.0
@@ -304,7 +292,7 @@ def draw_words(cumulative, starts, seed, words):
             document[t] = next_word(t, document, cumulative)
 
 
-@inlined
+@kernel
 def add_pseudo_gradient(lengths, n_lengths, n_pseudo, alpha, cumulative, seen, words, gradient):
     """``add_gradient`` for ``n_pseudo`` documents drawn from the model, of the given lengths."""
     total = cumulative[cumulative.shape[0] - 1]

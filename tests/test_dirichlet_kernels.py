@@ -89,7 +89,6 @@ def test_hessian_solve_is_that_of_the_full_matrix():
     alpha = rng.gamma(1.0, 2.0, 12)
     q, z = polygamma(1, alpha), float(polygamma(1, alpha.sum()))
     gradient, step = rng.normal(size=12), np.empty(12)
-    # As a kernel: the helper is compiled into its callers.
     length = kernels.newton_step(gradient, q, z, step)
     expected = np.linalg.solve(np.diag(q) - z, gradient)
     np.testing.assert_allclose(step, expected, rtol=1e-10)

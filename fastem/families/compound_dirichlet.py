@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..kernels.compound_dirichlet import CompoundDirichlet, LogTopics
-from ..kernels.dirichlet import draw_words, log_joint, own
+from ..kernels.dirichlet import draw_words, height, own_statistics
 from .base import Family
 from .linear import _check_counts
 
@@ -91,14 +91,14 @@ class DirichletMultinomial(Family):
         table = np.empty((len(alphas), len(others)))
         log_topics = np.empty(alphas.shape[1])
         for h, alpha in enumerate(alphas):
-            own(np.ascontiguousarray(alpha), log_topics)
-            table[h] = [log_joint(alpha, log_topics) for alpha in others]
+            own_statistics(np.ascontiguousarray(alpha), log_topics)
+            table[h] = [height(alpha, log_topics) for alpha in others]
         return table
 
     def log_joint(self, blocks, mass, packed):
         return float(
             sum(
-                m * log_joint(alpha, sums / m)
+                m * height(alpha, sums / m)
                 for m, alpha, sums in zip(mass, packed.alphas, blocks["log_topics"], strict=True)
                 if m > 0
             )
