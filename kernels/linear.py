@@ -40,6 +40,10 @@ READY, POISSON, BERNOULLI, MULTINOMIAL, EXPONENTIAL, GAMMA, BETA = range(7)
 #: scales, or first then second shapes.
 Linear = namedtuple("Linear", "kind parameters natural offsets expected")
 
+#: The same for gamma and beta columns, whose features and maxima need more code than the others'
+#: should wait for to be compiled.
+Shaped = namedtuple("Shaped", Linear._fields)
+
 #: first (K, P), Σ γ φ(x).
 LinearSums = namedtuple("LinearSums", "first")
 
@@ -48,8 +52,12 @@ _TINY = 1e-300  # the least rate or probability: what was never seen stays almos
 
 @implements(columns_of, Linear)
 def _columns_of(family):
-    n_features = family.natural.shape[1]
-    return n_features // 2 if family.kind >= GAMMA else n_features
+    return family.natural.shape[1]
+
+
+@implements(columns_of, Shaped)
+def _shaped_columns_of(family):
+    return family.natural.shape[1] // 2
 
 
 @kernel
@@ -85,6 +93,7 @@ def add_log_base(kind, block, n_columns, width, n, out):
             out[i] += log_factorial(trials)
 
 
+@implements(block_rows, Shaped)
 @implements(block_rows, Linear)
 def _block_rows(family):
     return BLOCK_ROWS
@@ -94,17 +103,27 @@ def _block_rows(family):
 def _log_density(family, block, width, n, log_p, work):
     n_components, n_features = family.natural.shape
     filled = whole_groups(n)
-    phi = block
-    if family.kind >= GAMMA:
-        features(family.kind, block, n_features // 2, width, n, work)
-        phi = work
     base = np.zeros(width)
     add_log_base(family.kind, block, n_features, width, n, base)
     for k in range(n_components):
         for i in range(filled):
             log_p[k, i] += family.offsets[k] + base[i]
     add_combinations(
-        family.natural.reshape(-1), n_components, n_features, phi, width, filled,
+        family.natural.reshape(-1), n_components, n_features, block, width, filled,
+        log_p.reshape(-1),
+    )  # fmt: skip
+
+
+@implements(log_density, Shaped)
+def _shaped_log_density(family, block, width, n, log_p, work):
+    n_components, n_features = family.natural.shape
+    filled = whole_groups(n)
+    features(family.kind, block, n_features // 2, width, n, work)
+    for k in range(n_components):
+        for i in range(filled):
+            log_p[k, i] += family.offsets[k]
+    add_combinations(
+        family.natural.reshape(-1), n_components, n_features, work, width, filled,
         log_p.reshape(-1),
     )  # fmt: skip
 
@@ -112,12 +131,18 @@ def _log_density(family, block, width, n, log_p, work):
 @implements(accumulate, Linear)
 def _accumulate(family, block, width, n, gamma, sums, work):
     n_components, n_features = family.natural.shape
-    phi = block
-    if family.kind >= GAMMA:
-        features(family.kind, block, n_features // 2, width, n, work)
-        phi = work
     add_cross_products(
-        gamma.reshape(-1), n_components, phi, n_features, width, whole_groups(n),
+        gamma.reshape(-1), n_components, block, n_features, width, whole_groups(n),
+        sums.first.reshape(-1),
+    )  # fmt: skip
+
+
+@implements(accumulate, Shaped)
+def _shaped_accumulate(family, block, width, n, gamma, sums, work):
+    n_components, n_features = family.natural.shape
+    features(family.kind, block, n_features // 2, width, n, work)
+    add_cross_products(
+        gamma.reshape(-1), n_components, work, n_features, width, whole_groups(n),
         sums.first.reshape(-1),
     )  # fmt: skip
 
@@ -129,6 +154,12 @@ def _horizon_of(family, total, sums):
     return sums.first.sum() / total if total > 0.0 else 0.0
 
 
+@implements(horizon_of, Shaped)
+def _shaped_horizon_of(family, total, sums):
+    return 1.0
+
+
+@implements(add_own, Shaped)
 @implements(add_own, Linear)
 def _add_own(family, mass, sums, horizon):
     n_components, n_features = family.natural.shape
@@ -137,13 +168,26 @@ def _add_own(family, mass, sums, horizon):
             sums.first[k, p] += mass[k] * horizon * family.expected[k, p]
 
 
-@inlined
-def _positive(x):
-    return np.log(max(x, _TINY))
-
-
 @implements(maximize, Linear)
 def _maximize(family, mass, sums, fixed):
+    n_components, n_features = family.natural.shape
+    for k in range(n_components):
+        # Multinomial rows are counted by their trials, all others by their mass.
+        size = mass[k]
+        if family.kind == MULTINOMIAL:
+            size = sums.first[k].sum()
+        if mass[k] <= 0.0 or size <= 0.0 or fixed[0]:
+            continue
+        for p in range(n_features):
+            value = sums.first[k, p] / size
+            if family.kind == BERNOULLI:
+                value = min(max(value, 0.0), 1.0)
+            family.parameters[k, p] = value
+    return True
+
+
+@implements(maximize, Shaped)
+def _shaped_maximize(family, mass, sums, fixed):
     n_components, n_features = family.natural.shape
     half = n_features // 2
     done = True
@@ -151,35 +195,22 @@ def _maximize(family, mass, sums, fixed):
         if mass[k] <= 0.0:
             continue
         parameters = family.parameters[k]
-        first = sums.first[k]
-        if family.kind == MULTINOMIAL:
-            total = first.sum()
-            if total > 0.0 and not fixed[0]:
-                for p in range(n_features):
-                    parameters[p] = first[p] / total
-        elif family.kind < GAMMA:
-            if not fixed[0]:
-                for p in range(n_features):
-                    parameters[p] = first[p] / mass[k]
-                    if family.kind == BERNOULLI:
-                        parameters[p] = min(max(parameters[p], 0.0), 1.0)
-        else:
-            for c in range(half):
-                s1 = first[c] / mass[k]
-                s2 = first[half + c] / mass[k]
-                a, b = parameters[c], parameters[half + c]
-                if family.kind == GAMMA:
-                    a, b = _gamma_maximum(s1, s2, a, b, fixed[0], fixed[1])
-                else:
-                    a, b = _beta_maximum(s1, s2, a, b, fixed[0], fixed[1])
-                if not (0.0 < a < np.inf and 0.0 < b < np.inf):
-                    done = False
-                    continue
+        for c in range(half):
+            s1 = sums.first[k, c] / mass[k]
+            s2 = sums.first[k, half + c] / mass[k]
+            a, b = parameters[c], parameters[half + c]
+            if family.kind == GAMMA:
+                a, b = _gamma_maximum(s1, s2, a, b, fixed[0], fixed[1])
+            else:
+                a, b = _beta_maximum(s1, s2, a, b, fixed[0], fixed[1])
+            if 0.0 < a < np.inf and 0.0 < b < np.inf:
                 parameters[c], parameters[half + c] = a, b
+            else:
+                done = False
     return done
 
 
-@inlined
+@kernel
 def _gamma_maximum(mean, mean_log, shape, scale, shape_fixed, scale_fixed):
     if not shape_fixed and not scale_fixed:
         shape = gamma_shape(np.log(mean) - mean_log)
@@ -191,7 +222,7 @@ def _gamma_maximum(mean, mean_log, shape, scale, shape_fixed, scale_fixed):
     return shape, scale
 
 
-@inlined
+@kernel
 def _beta_maximum(mean_log, mean_log1m, a, b, a_fixed, b_fixed):
     if not a_fixed and not b_fixed:
         a, b = beta_shapes(mean_log, mean_log1m)
@@ -202,43 +233,47 @@ def _beta_maximum(mean_log, mean_log1m, a, b, a_fixed, b_fixed):
     return a, b
 
 
+@inlined
+def _log(x):
+    return np.log(max(x, _TINY))
+
+
 @kernel
 def refresh_linear(family):
     """Recompute θ, -G(θ) and E[φ] from the parameters."""
-    for k in range(family.natural.shape[0]):
-        _refresh_component(family, k)
-
-
-@inlined
-def _refresh_component(family, k):
-    n_features = family.natural.shape[1]
-    half = n_features // 2
-    kind = family.kind
-    parameters = family.parameters[k]
-    natural = family.natural[k]
-    expected = family.expected[k]
-    offset = 0.0
-    if kind == READY:
-        return
-    if kind < GAMMA:
+    n_components, n_features = family.natural.shape
+    for k in range(n_components):
+        offset = 0.0
         for p in range(n_features):
-            x = parameters[p]
-            expected[p] = x
-            if kind == POISSON:
-                natural[p] = _positive(x)
+            x = family.parameters[k, p]
+            family.expected[k, p] = x
+            if family.kind == POISSON:
+                natural = _log(x)
                 offset -= x
-            elif kind == BERNOULLI:
-                natural[p] = _positive(x) - _positive(1.0 - x)
-                offset += _positive(1.0 - x)
-            elif kind == MULTINOMIAL:
-                natural[p] = _positive(x)
+            elif family.kind == BERNOULLI:
+                natural = _log(x) - _log(1.0 - x)
+                offset += _log(1.0 - x)
+            elif family.kind == MULTINOMIAL:
+                natural = _log(x)
             else:
-                natural[p] = -1.0 / max(x, _TINY)
-                offset -= _positive(x)
-    else:
+                natural = -1.0 / max(x, _TINY)
+                offset -= _log(x)
+            family.natural[k, p] = natural
+        family.offsets[k] = offset
+
+
+@kernel
+def refresh_shaped(family):
+    """Recompute θ, -G(θ) and E[φ] from the parameters of gamma or beta columns."""
+    n_components, n_features = family.natural.shape
+    half = n_features // 2
+    for k in range(n_components):
+        natural = family.natural[k]
+        expected = family.expected[k]
+        offset = 0.0
         for c in range(half):
-            a, b = parameters[c], parameters[half + c]
-            if kind == GAMMA:
+            a, b = family.parameters[k, c], family.parameters[k, half + c]
+            if family.kind == GAMMA:
                 natural[c] = -1.0 / b
                 natural[half + c] = a - 1.0
                 offset -= log_gamma(a) + a * np.log(b)
@@ -250,10 +285,18 @@ def _refresh_component(family, k):
                 offset += log_gamma(a + b) - log_gamma(a) - log_gamma(b)
                 expected[c] = digamma(a) - digamma(a + b)
                 expected[half + c] = digamma(b) - digamma(a + b)
-    family.offsets[k] = offset
+        family.offsets[k] = offset
 
 
 @implements(refresh, Linear)
 def _refresh(family):
-    refresh_linear(family)
+    # Features that come ready-made have parameters only their own family understands.
+    if family.kind != READY:
+        refresh_linear(family)
+    return True
+
+
+@implements(refresh, Shaped)
+def _refresh_shaped(family):
+    refresh_shaped(family)
     return True

@@ -98,7 +98,7 @@ def _digamma_tail(r):
     return r * (0.5 + r * _polynomial(_DIGAMMA_SERIES, r * r))
 
 
-@inlined
+@kernel
 def digamma(x):
     """``ψ(x)``, the derivative of ``log Γ(x)``."""
     if x < _SERIES_FROM:
@@ -107,7 +107,7 @@ def digamma(x):
     return np.log(x) - _digamma_tail(1.0 / x)
 
 
-@inlined
+@kernel
 def trigamma(x):
     """``ψ'(x)``."""
     if x < _SERIES_FROM:
@@ -116,7 +116,7 @@ def trigamma(x):
     return r + r * r * (0.5 + r * _polynomial(_TRIGAMMA_SERIES, r * r))
 
 
-@inlined
+@kernel
 def log_gamma(x):
     """``log Γ(x)``."""
     if x < _SERIES_FROM:
@@ -131,7 +131,7 @@ def log_gamma(x):
     return (x - 0.5) * (np.log(x) - 1.0) + (_STIRLING_CONSTANT - 0.5 + tail)
 
 
-@inlined
+@kernel
 def log_factorial(n):
     """``log n!`` for a float64 ``n`` that is a whole number, zero or more."""
     if n < _LOG_FACTORIALS.size:
@@ -141,7 +141,7 @@ def log_factorial(n):
     return (n + 0.5) * (np.log(n) - 1.0) + (_STIRLING_CONSTANT + 0.5 + tail)
 
 
-@inlined
+@kernel
 def inverse_digamma(y):
     """The ``x > 0`` where ``ψ(x) = y``, for any finite ``y``; infinite where it overflows."""
     if y > 18.0:
@@ -157,7 +157,7 @@ def inverse_digamma(y):
     return x
 
 
-@inlined
+@kernel
 def log_minus_digamma(a):
     """``log(a) - ψ(a)``, which falls from infinity to zero like ``1 / (2 a)``."""
     if a < _SERIES_FROM:
@@ -165,7 +165,7 @@ def log_minus_digamma(a):
     return _digamma_tail(1.0 / a)
 
 
-@inlined
+@kernel
 def log_minus_digamma_slope(a):
     """The derivative of ``log_minus_digamma`` by ``1 / a``: from 1 at zero to 1/2 at infinity."""
     if a < _SERIES_FROM:
@@ -174,7 +174,7 @@ def log_minus_digamma_slope(a):
     return 0.5 + r * _polynomial(_TRIGAMMA_SERIES, r * r)
 
 
-@inlined
+@kernel
 def gamma_shape(gap):
     """The ``a`` where ``log(a) - ψ(a) = gap > 0``.
 
@@ -193,7 +193,7 @@ def gamma_shape(gap):
     return 1.0 / r
 
 
-@inlined
+@kernel
 def polygamma_changes(a, b):
     """``ψ(a + b) - ψ(a)`` and ``ψ'(a) - ψ'(a + b)``, without cancellation for small ``b``."""
     first = 0.0
@@ -218,7 +218,7 @@ def polygamma_changes(a, b):
     return first, second
 
 
-@inlined
+@kernel
 def beta_first(mean_log, b):
     """The ``a`` where ``ψ(a) - ψ(a + b) = mean_log < 0``: the likeliest one for this ``b``.
 
@@ -240,14 +240,14 @@ def beta_first(mean_log, b):
     return a
 
 
-@inlined
+@kernel
 def beta_log_likelihood(a, b, mean_log, mean_log1m):
     """The mean of the logarithm of the beta density."""
     inverse_beta = log_gamma(a + b) - log_gamma(a) - log_gamma(b)
     return inverse_beta + (a - 1.0) * mean_log + (b - 1.0) * mean_log1m
 
 
-@inlined
+@kernel
 def beta_ascent(a, b, mean_log, mean_log1m):
     """One Newton step up the concave beta likelihood: the new ``a`` and ``b``; True at the top."""
     change_a, curvature_a = polygamma_changes(a, b)
@@ -278,7 +278,7 @@ def beta_ascent(a, b, mean_log, mean_log1m):
     return a, b, True
 
 
-@inlined
+@kernel
 def beta_shapes(mean_log, mean_log1m):
     """The likeliest ``(a, b)`` of a beta density for data with these means of log x, log(1 - x).
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..kernels import linear as kernels
-from ..kernels.linear import Linear, LinearSums, refresh_linear
+from ..kernels.linear import Linear, LinearSums, Shaped, refresh_linear, refresh_shaped
 from .base import Family
 
 __all__ = ["Bernoulli", "Beta", "Exponential", "Gamma", "Multinomial", "Poisson"]
@@ -15,6 +15,7 @@ class _LinearFamily(Family):
     """Independent columns with features ``φ(x) = x`` and one parameter each."""
 
     kind: int
+    packed_kind = Linear
     nonnegative = True
     #: What parameters may be: the words of an error, and a test.
     domain = ("positive and finite", lambda values: np.isfinite(values) & (values > 0))
@@ -33,7 +34,7 @@ class _LinearFamily(Family):
                 raise ValueError(f"{name} must be {words}; {name}[{at}] is {array[at]}.")
         stacked = np.ascontiguousarray(np.concatenate(arrays, axis=1))
         n_components = len(stacked)
-        packed = Linear(
+        packed = self.packed_kind(
             self.kind, stacked, np.zeros_like(stacked), np.zeros(n_components),
             np.zeros_like(stacked),
         )  # fmt: skip
@@ -186,7 +187,17 @@ class Exponential(_LinearFamily):
         return rng.exponential(parameters["scales"][labels])
 
 
-class Gamma(_LinearFamily):
+class _ShapedFamily(_LinearFamily):
+    """Independent columns with two features and two parameters each."""
+
+    packed_kind = Shaped
+
+    def refresh(self, packed):
+        refresh_shaped(packed)
+        return True
+
+
+class Gamma(_ShapedFamily):
     """Positive columns, each gamma. Parameters: ``shapes`` and ``scales`` (K, D)."""
 
     kind = kernels.GAMMA
@@ -207,7 +218,7 @@ class Gamma(_LinearFamily):
         return rng.gamma(parameters["shapes"][labels], parameters["scales"][labels])
 
 
-class Beta(_LinearFamily):
+class Beta(_ShapedFamily):
     """Columns between 0 and 1, each beta. Parameters: ``alphas`` and ``betas`` (K, D)."""
 
     kind = kernels.BETA
