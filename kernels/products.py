@@ -7,9 +7,68 @@ wherever a factor is triangular or a result symmetric.
 """
 
 from . import simd
-from .options import kernel
+from .options import inlined, kernel
 
 _PANEL = 32  # rows of a factor, or columns of a result, that are kept in the cache at a time
+
+
+@inlined
+def _images(factor, size, r, x, width, i):
+    """Rows ``r .. r + 3`` of ``P x`` for eight columns of ``x`` from ``i``: a tile of 4 × 2."""
+    a0 = simd.splat(0.0)
+    a1 = a0
+    b0 = a0
+    b1 = a0
+    c0 = a0
+    c1 = a0
+    d0 = a0
+    d1 = a0
+    row = r * size
+    for c in range(r + 4):
+        x0 = simd.load(x, c * width + i)
+        x1 = simd.load(x, c * width + i + 4)
+        p = simd.splat(factor[row + c])
+        a0 = simd.fma(p, x0, a0)
+        a1 = simd.fma(p, x1, a1)
+        p = simd.splat(factor[row + size + c])
+        b0 = simd.fma(p, x0, b0)
+        b1 = simd.fma(p, x1, b1)
+        p = simd.splat(factor[row + 2 * size + c])
+        c0 = simd.fma(p, x0, c0)
+        c1 = simd.fma(p, x1, c1)
+        p = simd.splat(factor[row + 3 * size + c])
+        d0 = simd.fma(p, x0, d0)
+        d1 = simd.fma(p, x1, d1)
+    return a0, a1, b0, b1, c0, c1, d0, d1
+
+
+@inlined
+def _dots(a, r0, r1, r2, r3, b, s0, s1, n):
+    """The products over lanes of four rows of ``a`` and two of ``b``, given where they start."""
+    a0 = simd.splat(0.0)
+    a1 = a0
+    b0 = a0
+    b1 = a0
+    c0 = a0
+    c1 = a0
+    d0 = a0
+    d1 = a0
+    for i in range(0, n, 4):
+        x0 = simd.load(b, s0 + i)
+        x1 = simd.load(b, s1 + i)
+        y = simd.load(a, r0 + i)
+        a0 = simd.fma(y, x0, a0)
+        a1 = simd.fma(y, x1, a1)
+        y = simd.load(a, r1 + i)
+        b0 = simd.fma(y, x0, b0)
+        b1 = simd.fma(y, x1, b1)
+        y = simd.load(a, r2 + i)
+        c0 = simd.fma(y, x0, c0)
+        c1 = simd.fma(y, x1, c1)
+        y = simd.load(a, r3 + i)
+        d0 = simd.fma(y, x0, d0)
+        d1 = simd.fma(y, x1, d1)
+    return a0, a1, b0, b1, c0, c1, d0, d1
 
 
 @kernel
@@ -21,30 +80,7 @@ def subtract_half_norms(factor, size, x, width, n, out):
             q0 = simd.splat(0.0)
             q1 = simd.splat(0.0)
             for r in range(panel, min(panel + _PANEL, size), 4):
-                a0 = simd.splat(0.0)
-                a1 = a0
-                b0 = a0
-                b1 = a0
-                c0 = a0
-                c1 = a0
-                d0 = a0
-                d1 = a0
-                row = r * size
-                for c in range(r + 4):
-                    x0 = simd.load(x, c * width + i)
-                    x1 = simd.load(x, c * width + i + 4)
-                    p = simd.splat(factor[row + c])
-                    a0 = simd.fma(p, x0, a0)
-                    a1 = simd.fma(p, x1, a1)
-                    p = simd.splat(factor[row + size + c])
-                    b0 = simd.fma(p, x0, b0)
-                    b1 = simd.fma(p, x1, b1)
-                    p = simd.splat(factor[row + 2 * size + c])
-                    c0 = simd.fma(p, x0, c0)
-                    c1 = simd.fma(p, x1, c1)
-                    p = simd.splat(factor[row + 3 * size + c])
-                    d0 = simd.fma(p, x0, d0)
-                    d1 = simd.fma(p, x1, d1)
+                a0, a1, b0, b1, c0, c1, d0, d1 = _images(factor, size, r, x, width, i)
                 q0 = simd.fma(a0, a0, simd.fma(b0, b0, q0))
                 q1 = simd.fma(a1, a1, simd.fma(b1, b1, q1))
                 q0 = simd.fma(c0, c0, simd.fma(d0, d0, q0))
@@ -65,29 +101,7 @@ def add_products(a, size, width, n, out):
             for c in range(panel, min(panel + _PANEL, r + 4), 2):
                 s0 = c * width
                 s1 = s0 + width
-                a0 = simd.splat(0.0)
-                a1 = a0
-                b0 = a0
-                b1 = a0
-                c0 = a0
-                c1 = a0
-                d0 = a0
-                d1 = a0
-                for i in range(0, n, 4):
-                    x0 = simd.load(a, s0 + i)
-                    x1 = simd.load(a, s1 + i)
-                    y = simd.load(a, r0 + i)
-                    a0 = simd.fma(y, x0, a0)
-                    a1 = simd.fma(y, x1, a1)
-                    y = simd.load(a, r1 + i)
-                    b0 = simd.fma(y, x0, b0)
-                    b1 = simd.fma(y, x1, b1)
-                    y = simd.load(a, r2 + i)
-                    c0 = simd.fma(y, x0, c0)
-                    c1 = simd.fma(y, x1, c1)
-                    y = simd.load(a, r3 + i)
-                    d0 = simd.fma(y, x0, d0)
-                    d1 = simd.fma(y, x1, d1)
+                a0, a1, b0, b1, c0, c1, d0, d1 = _dots(a, r0, r1, r2, r3, a, s0, s1, n)
                 at = r * size + c
                 out[at] += simd.total(a0)
                 out[at + 1] += simd.total(a1)
@@ -163,29 +177,7 @@ def add_cross_products(a, n_a, b, n_b, width, n, out):
             columns = min(2, n_b - c)
             s0 = c * width
             s1 = min(c + 1, n_b - 1) * width
-            a0 = simd.splat(0.0)
-            a1 = a0
-            b0 = a0
-            b1 = a0
-            c0 = a0
-            c1 = a0
-            d0 = a0
-            d1 = a0
-            for i in range(0, n, 4):
-                x0 = simd.load(b, s0 + i)
-                x1 = simd.load(b, s1 + i)
-                y = simd.load(a, r0 + i)
-                a0 = simd.fma(y, x0, a0)
-                a1 = simd.fma(y, x1, a1)
-                y = simd.load(a, r1 + i)
-                b0 = simd.fma(y, x0, b0)
-                b1 = simd.fma(y, x1, b1)
-                y = simd.load(a, r2 + i)
-                c0 = simd.fma(y, x0, c0)
-                c1 = simd.fma(y, x1, c1)
-                y = simd.load(a, r3 + i)
-                d0 = simd.fma(y, x0, d0)
-                d1 = simd.fma(y, x1, d1)
+            a0, a1, b0, b1, c0, c1, d0, d1 = _dots(a, r0, r1, r2, r3, b, s0, s1, n)
             at = r * n_b + c
             out[at] += simd.total(a0)
             if rows > 1:
@@ -293,30 +285,7 @@ def whiten(factor, size, x, width, n, out):
     """``out[r, i] = Σ_{c ≤ r} P[r, c] x[c, i]``, ``P`` lower triangular, its rows flat."""
     for i in range(0, n, 8):
         for r in range(0, size, 4):
-            a0 = simd.splat(0.0)
-            a1 = a0
-            b0 = a0
-            b1 = a0
-            c0 = a0
-            c1 = a0
-            d0 = a0
-            d1 = a0
-            row = r * size
-            for c in range(r + 4):
-                x0 = simd.load(x, c * width + i)
-                x1 = simd.load(x, c * width + i + 4)
-                p = simd.splat(factor[row + c])
-                a0 = simd.fma(p, x0, a0)
-                a1 = simd.fma(p, x1, a1)
-                p = simd.splat(factor[row + size + c])
-                b0 = simd.fma(p, x0, b0)
-                b1 = simd.fma(p, x1, b1)
-                p = simd.splat(factor[row + 2 * size + c])
-                c0 = simd.fma(p, x0, c0)
-                c1 = simd.fma(p, x1, c1)
-                p = simd.splat(factor[row + 3 * size + c])
-                d0 = simd.fma(p, x0, d0)
-                d1 = simd.fma(p, x1, d1)
+            a0, a1, b0, b1, c0, c1, d0, d1 = _images(factor, size, r, x, width, i)
             at = r * width + i
             simd.store(out, at, a0)
             simd.store(out, at + 4, a1)
