@@ -14,12 +14,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from .count_tables import as_rows
 from .data import Stream, Table, is_stream
 from .dirichlet_model import check_alpha
-from .learning_rate import Decay, rates
+from .learning_rate import rates
 
 __all__ = ["BaseDirichlet"]
-
-#: The learning rate that estimators have unless told otherwise.
-DEFAULT_RATE = Decay(1.0, 0.6)
 
 # Rows that online learning takes at a time, so that what is copied of them is bounded.
 _ROWS_AT_A_TIME = 16_384

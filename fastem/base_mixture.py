@@ -22,7 +22,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from . import algebra
 from .data import Stream, Table, is_stream, readable
-from .learning_rate import Decay, rates
+from .learning_rate import rates
 from .mixture_model import MixtureModel
 
 __all__ = ["BaseMixture"]
@@ -555,7 +555,3 @@ def _least(count, rows, weights, keys):
         kept = np.sort(np.argpartition(keys, count)[:count])
         rows, weights, keys = rows[kept], weights[kept], keys[kept]
     return [rows], [weights], [keys]
-
-
-#: The learning rate that estimators have unless told otherwise.
-DEFAULT_RATE = Decay(1.0, 0.6)

@@ -13,10 +13,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from .base_dirichlet import DEFAULT_RATE, BaseDirichlet
+from .base_dirichlet import BaseDirichlet
 from .count_tables import CountTables, documents_of
 from .dirichlet_model import CompoundDirichletModel, Lengths
 from .kernels.count_tables import ascend
+from .learning_rate import DEFAULT_RATE
 
 __all__ = ["CompoundDirichlet"]
 

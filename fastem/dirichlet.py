@@ -7,8 +7,9 @@ from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from .base_dirichlet import DEFAULT_RATE, BaseDirichlet
+from .base_dirichlet import BaseDirichlet
 from .dirichlet_model import DirichletModel
+from .learning_rate import DEFAULT_RATE
 
 __all__ = ["Dirichlet"]
 

@@ -8,8 +8,9 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from .base_mixture import DEFAULT_RATE, BaseMixture
+from .base_mixture import BaseMixture
 from .families import Gaussian
+from .learning_rate import DEFAULT_RATE
 from .mixture import check_weights
 
 __all__ = ["GaussianMixture"]

@@ -9,7 +9,7 @@ from numbers import Real
 
 import numpy as np
 
-__all__ = ["Decay", "rates"]
+__all__ = ["DEFAULT_RATE", "Decay", "rates"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,10 @@ class Decay:
 
     def __call__(self, t: int) -> float:
         return self.eta0 / t**self.beta
+
+
+#: The learning rate that estimators have unless told otherwise; it suits mini-batches.
+DEFAULT_RATE = Decay(1.0, 0.6)
 
 
 def rates(learning_rate: float | Callable[[int], float], first: int, count: int) -> np.ndarray:

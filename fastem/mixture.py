@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .base_mixture import DEFAULT_RATE, BaseMixture
+from .base_mixture import BaseMixture
 from .families import FAMILY_NAMES, Categorical, Family, as_family
+from .learning_rate import DEFAULT_RATE
 
 __all__ = ["Mixture"]
 
