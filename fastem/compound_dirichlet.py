@@ -92,7 +92,7 @@ class CompoundDirichlet(BaseDirichlet):
     >>> topics = rng.dirichlet([1.0, 2.0, 5.0], size=5000)
     >>> model = fastem.CompoundDirichlet().fit(rng.multinomial(50, topics))
     >>> model.alpha_.round(1)
-    array([1. , 2. , 5. ])
+    array([1., 2., 5.])
     """
 
     _parameter_constraints = {  # noqa: RUF012
