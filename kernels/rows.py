@@ -94,8 +94,8 @@ def _loader(n_elements, result_type):
     return load
 
 
-_load_one = _loader(1, types.float64)
-_load_four = _loader(simd.LANES, simd.lanes)
+load_one = _loader(1, types.float64)
+load_four = _loader(simd.LANES, simd.lanes)
 
 
 @kernel
@@ -110,22 +110,22 @@ def read_block(rows, first, n, block, width):
         row = rows.address + (first + i) * stride
         for c in range(0, whole_columns, 4):
             at = row + rows.offsets[c]
-            x0 = _load_four(at, code)
-            x1 = _load_four(at + stride, code)
-            x2 = _load_four(at + 2 * stride, code)
-            x3 = _load_four(at + 3 * stride, code)
+            x0 = load_four(at, code)
+            x1 = load_four(at + stride, code)
+            x2 = load_four(at + 2 * stride, code)
+            x3 = load_four(at + 3 * stride, code)
             simd.store_transposed(block, c * width + i, width, x0, x1, x2, x3)
             at += 4 * stride
-            x0 = _load_four(at, code)
-            x1 = _load_four(at + stride, code)
-            x2 = _load_four(at + 2 * stride, code)
-            x3 = _load_four(at + 3 * stride, code)
+            x0 = load_four(at, code)
+            x1 = load_four(at + stride, code)
+            x2 = load_four(at + 2 * stride, code)
+            x3 = load_four(at + 3 * stride, code)
             simd.store_transposed(block, c * width + i + 4, width, x0, x1, x2, x3)
     for c in range(n_columns):
         start = whole_rows if c < whole_columns else 0
         row = rows.address + rows.offsets[c] + first * stride
         for i in range(start, n):
-            block[c * width + i] = _load_one(row + i * stride, code)
+            block[c * width + i] = load_one(row + i * stride, code)
         for i in range(n, whole_groups(n)):
             block[c * width + i] = 0.0
 
