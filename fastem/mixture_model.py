@@ -13,7 +13,7 @@ from .kernels import mixture as kernels
 from .kernels.gaussian_full import FullGaussian
 from .kernels.online_mixture import LEAST_SHARE, online_rank_one
 from .kernels.online_mixture import online as online_kernel
-from .parallel import chunks, in_order
+from .parallel import add_into, chunks, in_order
 from .statistics import Expectation, Statistics
 
 __all__ = ["MixtureModel"]
@@ -211,7 +211,7 @@ class MixtureModel:
                 lambda piece, t=table: function(t.X, t.sample_weight, *piece), pieces, self.n_jobs
             )
             for part in parts:
-                total = part if total is None else _add(total, part)
+                total = part if total is None else add_into(total, part)
         return total
 
     def infer(self, X, *, log_totals=False, posteriors=False, labels=False):
@@ -256,7 +256,7 @@ class MixtureModel:
                     rows, 0, len(part), row_weights, given, self.log_weights, self.packed, mass,
                     buffers,
                 )  # fmt: skip
-                total = (mass, buffers) if total is None else _add(total, (mass, buffers))
+                total = (mass, buffers) if total is None else add_into(total, (mass, buffers))
             offset += len(table.X)
         mass, buffers = total
         blocks = self.family.collect(self.packed, mass, buffers)
@@ -306,13 +306,3 @@ def _warn_of_dead(dead):
             RuntimeWarning,
             stacklevel=4,
         )
-
-
-def _add(one, other):
-    """``one += other`` for nested tuples of arrays."""
-    if isinstance(one, tuple):
-        for a, b in zip(one, other, strict=True):
-            _add(a, b)
-    else:
-        one += other
-    return one

@@ -60,3 +60,13 @@ def in_order(function, items, n_jobs: int | None = None):
     finally:
         for future in waiting:
             future.cancel()
+
+
+def add_into(one, other):
+    """``one += other`` for arrays, and tuples of such; returns ``one``."""
+    if isinstance(one, tuple):
+        for a, b in zip(one, other, strict=True):
+            add_into(a, b)
+    else:
+        one += other
+    return one

@@ -33,7 +33,8 @@ class Sequences:
         Whether some entries are NaN; found out unless given.
     """
 
-    __slots__ = ("X", "cut_off", "lengths", "missing", "sample_weight")
+    # ``plans`` is where models keep how these lengths are best laid out.
+    __slots__ = ("X", "cut_off", "lengths", "missing", "plans", "sample_weight")
 
     def __init__(self, X, lengths=None, sample_weight=None, cut_off=None, missing=None):
         self.X = X
@@ -42,6 +43,7 @@ class Sequences:
         self.sample_weight = _check_weights(sample_weight, n_sequences)
         self.cut_off = _check_cut_off(cut_off, n_sequences)
         self.missing = has_nan(X) if missing is None else bool(missing)
+        self.plans = {}
 
     def __len__(self):
         return len(self.lengths)
@@ -74,6 +76,7 @@ class Sequences:
         part = object.__new__(Sequences)
         part.X, part.lengths, part.missing = self.X[begin:end], cut(self.lengths), self.missing
         part.sample_weight, part.cut_off = cut(self.sample_weight), cut(self.cut_off)
+        part.plans = {}
         return part
 
     def split(self) -> list[np.ndarray]:

@@ -182,14 +182,14 @@ class Gaussian(Emission):
     def log_density(self, X, parameters):
         out = np.zeros((len(X), len(parameters["means"])))
         matrices = covariance_matrices(parameters, self.kind)
-        for t, x in enumerate(np.asarray(X, dtype=float)):
-            seen = ~np.isnan(x)
-            if not seen.any():
-                continue
+        X = np.asarray(X, dtype=float)
+        for seen in np.unique(~np.isnan(X), axis=0):
+            rows = (~np.isnan(X) == seen).all(axis=1)
             for k, (mean, matrix) in enumerate(zip(parameters["means"], matrices, strict=True)):
-                out[t, k] = stats.multivariate_normal.logpdf(
-                    x[seen], mean[seen], matrix[np.ix_(seen, seen)]
-                )
+                if seen.any():
+                    out[rows, k] = stats.multivariate_normal.logpdf(
+                        X[rows][:, seen], mean[seen], matrix[np.ix_(seen, seen)]
+                    )
         return out
 
     def filled(self, x, mean, matrix):
@@ -268,10 +268,10 @@ class Multinomial(Emission):
 
     def log_density(self, X, parameters):
         out = np.zeros((len(X), len(parameters["probabilities"])))
-        for t, x in enumerate(np.asarray(X, dtype=float)):
-            if not np.isnan(x).any():
-                for k, p in enumerate(parameters["probabilities"]):
-                    out[t, k] = stats.multinomial.logpmf(x, x.sum(), p)
+        X = np.asarray(X, dtype=float)
+        seen = ~np.isnan(X).any(axis=1)
+        for k, p in enumerate(parameters["probabilities"]):
+            out[seen, k] = stats.multinomial.logpmf(X[seen], X[seen].sum(axis=1), p)
         return out
 
     def blocks(self, X, gamma, parameters):
@@ -344,11 +344,13 @@ def sequence_statistics(startprob, transmat, parameters, emission, X, absorbing=
     """``E[T | v]`` of one sequence, and its log-likelihood."""
     log_b = masked(emission.log_density(X, parameters), absorbing, cut_off)
     gamma = posteriors(startprob, transmat, log_b)
+    # A step of which nothing was seen says nothing of the emissions.
+    emitted = np.where(np.isnan(X).all(axis=1)[:, None], 0.0, gamma)
     statistics = Statistics(
         start=gamma[0],
         transitions=transitions(startprob, transmat, log_b),
-        mass=gamma.sum(axis=0),
-        **emission.blocks(X, gamma, parameters),
+        mass=emitted.sum(axis=0),
+        **emission.blocks(X, emitted, parameters),
     )
     return statistics, log_likelihood(startprob, transmat, log_b)
 
@@ -398,16 +400,18 @@ class NaiveHMMModel:
         return masked(emitted, self.absorbing, cut_off)
 
     def expect(self, data):
-        total, log_likelihood, weight = 0, 0.0, 0.0
+        parts, log_likelihood, weight = [], 0.0, 0.0
         for rows, w, cut_off in self._each(data):
+            if w == 0:
+                continue
             statistics, value = sequence_statistics(
                 self.startprob, self.transmat, self.family.unpack(self.packed), self.emission,
                 rows, self.absorbing, cut_off,
             )  # fmt: skip
-            total = statistics * w + total if w > 0 else total
-            log_likelihood += w * value if w > 0 else 0.0
+            parts.append(statistics * w)
+            log_likelihood += w * value
             weight += w
-        return Expectation(total * (1.0 / weight), log_likelihood / weight, weight, None)
+        return Expectation(sum(parts) * (1.0 / weight), log_likelihood / weight, weight, None)
 
     def own(self, horizon=None):
         if self.absorbing:
