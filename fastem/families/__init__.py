@@ -7,11 +7,12 @@ from .categorical import Categorical
 from .compound_dirichlet import DirichletMultinomial
 from .gaussian import Gaussian
 from .linear import Bernoulli, Beta, Exponential, Gamma, Multinomial, Poisson
+from .mixture_of import MixtureOf
 from .product import Product
 
 __all__ = ["Bernoulli", "Beta", "Categorical", "DirichletMultinomial", "Exponential",
-           "ExponentialFamily", "Family", "Gamma", "Gaussian", "Multinomial", "Poisson",
-           "Product"]  # fmt: skip
+           "ExponentialFamily", "Family", "Gamma", "Gaussian", "MixtureOf", "Multinomial",
+           "Poisson", "Product"]  # fmt: skip
 
 _BY_NAME = {
     kind.__name__: kind
@@ -71,6 +72,9 @@ def family_from_settings(settings, known=()) -> Family:
                     f"and the one that was passed has {family.settings()}."
                 )
             return family
+    if name == "MixtureOf":
+        member = family_from_settings(settings.pop("member"), known)
+        return MixtureOf(member, **settings)
     if name == "Product":
         members = [(family_from_settings(f, known), c) for f, c in settings["members"]]
         return Product(*members)

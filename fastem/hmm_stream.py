@@ -1,0 +1,86 @@
+"""Inference as observations come in."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .kernels.chain import make_chain
+from .kernels.filtering import filter_step
+
+__all__ = ["FilteredState", "StateFilter"]
+
+
+class FilteredState(NamedTuple):
+    """What is known after an observation."""
+
+    #: The probability of each state, given all observations so far.
+    probabilities: np.ndarray
+    #: The logarithm of the density that was predicted for this observation, one step ahead.
+    log_density: float
+    #: The log-likelihood of all observations so far.
+    log_likelihood: float
+
+
+class StateFilter:
+    """Filter a sequence as it comes: one observation in, the probabilities of the states out.
+
+    Parameters
+    ----------
+    model : HMMModel
+        It is not learned from the observations.
+
+    Examples
+    --------
+    >>> import fastem
+    >>> hmm = fastem.GaussianHMM(2, "diag")
+    >>> hmm.startprob_ = [0.5, 0.5]
+    >>> hmm.transmat_ = [[0.9, 0.1], [0.1, 0.9]]
+    >>> hmm.means_, hmm.covars_ = [[-1.0], [1.0]], [[1.0], [1.0]]
+    >>> state = hmm.filter()
+    >>> state.update([1.0]).probabilities.round(3)
+    array([0.119, 0.881])
+    """
+
+    def __init__(self, model):
+        self.model = model
+        flags = model.absorbing if model.absorbing.any() else ()
+        self._chain = make_chain(model.startprob, model.transmat, flags)
+        self._n_columns = model.family.size(model.packed)[1]
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all observations: the next one is the first of a sequence."""
+        self._log_p = np.full(len(self.model.startprob), -np.inf)
+        self.n_steps = 0
+        self.log_likelihood = 0.0
+
+    def update(self, x) -> FilteredState:
+        """Take in one observation, an array of as many values as there are columns.
+
+        NaN marks a value that is missing. An observation that is impossible after those before it
+        raises ``ValueError`` and is not taken in.
+        """
+        x = np.asarray(x, dtype=float)
+        row = x.reshape(1, -1)
+        log_base = None
+        if not self.model.family.compiled:
+            row, log_base = self.model.family.prepare(row)
+        if row.shape[1] != self._n_columns:
+            raise ValueError(f"An observation has {self._n_columns} values; got {row.shape[1]}.")
+        probabilities = np.empty(len(self._log_p))
+        log_density = filter_step(
+            self._chain, self.model.packed, np.ascontiguousarray(row[0]), self.n_steps > 0,
+            self._log_p, probabilities,
+        )  # fmt: skip
+        if log_density == -np.inf:
+            raise ValueError(
+                f"Observation {self.n_steps} (counting from 0) is impossible after those before "
+                "it: no state allows it. Call reset() to begin a new sequence."
+            )
+        if log_base is not None:
+            log_density += log_base[0]
+        self.n_steps += 1
+        self.log_likelihood += log_density
+        return FilteredState(probabilities, log_density, self.log_likelihood)
