@@ -11,11 +11,11 @@ import numpy as np
 
 from . import simd
 from .chain import LOST, TINY, propagate_eight, propagate_four, propagate_lanes
-from .options import kernel, part
+from .options import kernel
 from .rows import GROUP
 
 
-@part
+@kernel
 def backward_lanes(
     chain, size, b, width, n_steps, lengths, weights, alpha, totals, gamma, beta, short
 ):

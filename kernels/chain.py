@@ -11,7 +11,7 @@ from collections import namedtuple
 import numpy as np
 
 from . import simd
-from .options import inlined, kernel, part
+from .options import inlined, kernel
 
 #: n_states; start (size,); forward and backward (size²), the transition matrix and its transpose;
 #: absorbing (K,), one for each state that ends a sequence, or empty when there is none.
@@ -119,14 +119,14 @@ def propagate_four(matrix, size, j, x, at):
     return a0 + a1
 
 
-@part
+@kernel
 def add_logs(totals, n, shifts):
     """``shifts[i] += log totals[i]``, for whole groups of rows."""
     for i in range(0, n, 4):
         simd.store(shifts, i, simd.load(shifts, i) + simd.log(simd.load(totals, i)))
 
 
-@part
+@kernel
 def log_matrix(chain):
     """Logarithms of the start and of the transition matrix, padded as they are."""
     log_start = np.empty(chain.start.shape[0])

@@ -10,7 +10,7 @@ import numpy as np
 from . import simd
 from .chain import padded_states
 from .family import accumulate, block_rows, log_density
-from .options import inlined, kernel, part
+from .options import inlined, kernel
 from .rows import GROUP, block_width, load_four, load_one, read_block, whole_groups
 
 LEAST = -1.7976931348623157e308
@@ -30,7 +30,7 @@ def emission_space(family, size, n_columns, n_rows):
     return rows, block, work, log_p
 
 
-@part
+@kernel
 def describe_lanes(batch, layout, unit, lanes):
     """First and last row, length and cut-off flag of the eight sequences of a unit."""
     firsts, lasts, lengths, cut_off = lanes
@@ -55,7 +55,7 @@ def lane_buffers():
     )
 
 
-@part
+@kernel
 def read_lanes(rows, firsts, lasts, t, n_steps, block, width):
     """Copy steps ``t .. t + n_steps - 1`` of eight sequences into ``block``, side by side.
 
@@ -86,7 +86,7 @@ def read_lanes(rows, firsts, lasts, t, n_steps, block, width):
                 block[c * width + s * GROUP + lane] = load_one(at[lane] + rows.offsets[c], code)
 
 
-@part
+@kernel
 def hide_missing(block, n_columns, width, n, weights, size):
     """Put other values for missing ones, and zero for the weights of their rows, (size, width)."""
     for i in range(n):
@@ -101,7 +101,7 @@ def hide_missing(block, n_columns, width, n, weights, size):
                 weights[k * width + i] = 0.0
 
 
-@part
+@kernel
 def allow_lanes(chain, cut_off, lengths, t, n_steps, log_p):
     """Fill log_p with 0 where a state can be at steps ``t ..`` of eight sequences, -inf elsewhere.
 
@@ -122,7 +122,7 @@ def allow_lanes(chain, cut_off, lengths, t, n_steps, log_p):
                     log_p[k, s * GROUP + lane] = 0.0 if chain.absorbing[k] else -np.inf
 
 
-@part
+@kernel
 def allow_alone(chain, cut_off, length, t, n, log_p):
     """As ``allow_lanes`` for steps ``t .. t + n - 1`` of one sequence."""
     size, width = log_p.shape
@@ -139,7 +139,7 @@ def allow_alone(chain, cut_off, length, t, n, log_p):
                 log_p[k, s] = 0.0 if chain.absorbing[k] else -np.inf
 
 
-@part
+@kernel
 def scale_lanes(log_p, size, log_width, n, b, width, at, shifts):
     """``b[k, at + i] = exp(log_p[k, i] - shifts[at + i])``, the shift being the largest over k."""
     for i in range(0, n, 4):
@@ -152,7 +152,7 @@ def scale_lanes(log_p, size, log_width, n, b, width, at, shifts):
             simd.store(b, k * width + at + i, x)
 
 
-@part
+@kernel
 def scale_alone(log_p, size, log_width, n, b, t, shifts):
     """As ``scale_lanes``, with the states of a step side by side: ``b[(t + i) * size + k]``."""
     for i in range(0, n, 4):
@@ -169,7 +169,7 @@ def scale_alone(log_p, size, log_width, n, b, t, shifts):
             simd.store_transposed(b, (t + i) * size + k, size, x0, x1, x2, x3)
 
 
-@part
+@kernel
 def transpose(a, n_rows, size, out, width):
     """``out[k * width + i] = a[i * size + k]`` for ``n_rows`` rounded up to fours."""
     for i in range(0, n_rows, 4):
@@ -246,7 +246,7 @@ def emit_alone(chain, family, batch, s, start, stop, logarithms, b, shifts):
             scale_alone(flat, size, log_width, n, b, t - start, shifts)
 
 
-@part
+@kernel
 def add_mass(weights, n_states, n, mass):
     """``mass[k] += Σ_i weights[k, i]``; weights up to a whole group of rows are set to zero."""
     for k in range(n_states):

@@ -9,14 +9,14 @@ import numpy as np
 from .chain import padded_states
 from .family import log_density
 from .missing import log_marginal
-from .options import kernel, part
+from .options import kernel
 from .rows import GROUP
 
 # Below this a sum of plain products may have lost terms to underflow; it is done in logarithms.
 _SMALL = 1e-280
 
 
-@part
+@kernel
 def predict(chain, log_p, out):
     """``out[j] = log Σ_i exp(log_p[i]) A_ij`` over the states that can be left."""
     n = chain.n_states

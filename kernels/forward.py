@@ -7,11 +7,11 @@ recursion runs in plain numbers and ``log p(v) = Σ_t log c_t + log max_k p(v_t|
 
 from . import simd
 from .chain import TINY, propagate_eight, propagate_four, propagate_lanes
-from .options import kernel, part
+from .options import kernel
 from .rows import GROUP
 
 
-@part
+@kernel
 def forward_lanes(chain, size, b, width, n_steps, alpha, totals):
     """Forward over eight sequences side by side: alpha as ``b``, totals[8 t + lane]."""
     tiny = simd.splat(TINY)

@@ -15,14 +15,14 @@ from . import simd
 from .backward import backward_alone, backward_lanes, posteriors_alone
 from .chain import add_logs, padded_states
 from .forward import forward_alone, forward_lanes
-from .options import kernel, part
+from .options import kernel
 from .products import add_cross_products
 from .rows import GROUP
 
 _BLOCK_STEPS = 64  # steps of one sequence whose transitions are counted at a time
 
 
-@part
+@kernel
 def may_be_lost(a, n_states, width, step, n):
     """Whether some forward probability is so small that part of it may be lost to underflow.
 
@@ -35,7 +35,7 @@ def may_be_lost(a, n_states, width, step, n):
     return least < 1e-290
 
 
-@part
+@kernel
 def sum_steps(totals, n_steps, shifts):
     """The log-likelihood of a sequence alone: ``Σ_t log c_t`` and the shift of ``b_t``."""
     add_logs(totals[1:], n_steps // 4 * 4, shifts)

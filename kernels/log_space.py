@@ -6,7 +6,7 @@ for the few sequences whose probabilities leave the range of plain numbers.
 
 import numpy as np
 
-from .options import inlined, kernel, part
+from .options import inlined, kernel
 
 
 @inlined
@@ -23,7 +23,7 @@ def _log_sum(x, n):
     return top + np.log(total)
 
 
-@part
+@kernel
 def _logarithms(x):
     out = np.empty(x.shape[0])
     for i in range(x.shape[0]):

@@ -17,7 +17,7 @@ from .gaussian_diagonal import DiagonalGaussian
 from .gaussian_full import HALF_LOG_2PI, FullGaussian, padded
 from .gaussian_tied import TiedGaussian
 from .linear import BERNOULLI, EXPONENTIAL, GAMMA, POISSON, Linear, Shaped
-from .options import implements, inlined, kernel, part
+from .options import implements, inlined, kernel
 from .rows import GROUP, load_one
 from .special import log_factorial, log_gamma
 
@@ -30,7 +30,7 @@ def accumulate_missing(family, x, gamma, statistics):
     """``statistics += γ_k E[φ(x) | what is seen of x, k]``."""
 
 
-@part
+@kernel
 def _fill(x, mean, covariance, difference, conditional):
     """Complete a Gaussian row: ``E[x | seen] - mean`` and the covariance of what is not seen.
 
@@ -149,7 +149,7 @@ def _diagonal_accumulate(family, x, gamma, moments):
                 moments.second[k, c] += gamma[k] * family.variances[k, c]
 
 
-@part
+@kernel
 def _complete(x):
     """Whether nothing is missing."""
     for c in range(x.shape[0]):
@@ -304,7 +304,7 @@ def _accumulate(family, x, gamma, statistics):
 _product(accumulate_missing, _one_accumulate, _accumulate)
 
 
-@part
+@kernel
 def _read_row(rows, row, x):
     """Read one row; returns how many of its values are missing."""
     count = 0
@@ -316,7 +316,7 @@ def _read_row(rows, row, x):
     return count
 
 
-@part
+@kernel
 def _log_row(chain, family, x, cut_off, length, t, log_p):
     """The log-density of a row with missing values, at step ``t``, in each state."""
     allowed = np.empty((padded_states(chain.n_states), 1))
@@ -326,7 +326,7 @@ def _log_row(chain, family, x, cut_off, length, t, log_p):
     log_marginal(family, x, log_p)
 
 
-@part
+@kernel
 def _emit_rows(chain, family, batch, s, start, stop, logarithms, b, at, stride, step, shifts):
     """``b[at + t * step + k * stride]`` and ``shifts[t * step]`` of rows with missing values."""
     n_states = chain.n_states
@@ -372,7 +372,7 @@ def emit_missing_alone(chain, family, batch, s, start, stop, logarithms, b, shif
     _emit_rows(chain, family, batch, s, start, stop, logarithms, b, 0, 1, size, shifts)
 
 
-@part
+@kernel
 def _absorb_rows(
     n_states, family, batch, s, start, stop, gamma, at, stride, step, mass, statistics
 ):  # fmt: skip

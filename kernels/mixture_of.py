@@ -20,7 +20,7 @@ from .family import (
     refresh,
 )
 from .missing import accumulate_missing, log_marginal
-from .options import implements, part
+from .options import implements, kernel
 
 #: weights (K, M) and their logarithms; members, the packed family of K·M.
 MixtureOf = namedtuple("MixtureOf", "weights logarithms members")
@@ -32,7 +32,7 @@ TiedMixtureOf = namedtuple("TiedMixtureOf", MixtureOf._fields)
 MixtureOfSums = namedtuple("MixtureOfSums", "counts members")
 
 
-@part
+@kernel
 def _log_total(logs, first, n, i):
     """``log Σ_m exp logs[first + m, i]``."""
     top = -np.inf
@@ -46,7 +46,7 @@ def _log_total(logs, first, n, i):
     return top + np.log(total)
 
 
-@part
+@kernel
 def _fill(logarithms, logs):
     """Start the log-densities of the members from the logarithms of their weights."""
     n_components, n_members = logarithms.shape
@@ -56,7 +56,7 @@ def _fill(logarithms, logs):
                 logs[k * n_members + m, i] = logarithms[k, m]
 
 
-@part
+@kernel
 def _share_out(logs, n_members, n, gamma, counts):
     """Turn the members' log-densities into γ_km, given γ_k; add them to ``counts``."""
     for k in range(counts.shape[0]):

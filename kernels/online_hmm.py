@@ -12,14 +12,14 @@ from .family import add_own, horizon_of, maximize, refresh, scale
 from .forward_backward import smooth_alone
 from .log_space import log_backward, log_forward
 from .online_mixture import LEAST_SHARE
-from .options import kernel, part
+from .options import kernel
 from .usages import absorbing_usages, fixed_length_usages
 
 #: Why a step could not be taken.
 NO_MAXIMUM, IMPOSSIBLE, NEVER_ABSORBED = 1, 2, 3
 
 
-@part
+@kernel
 def _normalise(x):
     """Divide by the sum."""
     total = 0.0
@@ -29,7 +29,7 @@ def _normalise(x):
         x[k] /= total
 
 
-@part
+@kernel
 def _survival(batch, first, last, total):
     """``P(T ≥ t)`` over the sequences of a batch, by weight."""
     longest = 0
@@ -44,7 +44,7 @@ def _survival(batch, first, last, total):
     return survival
 
 
-@part
+@kernel
 def _update_chain(start, transitions, absorbing, fixed_start, fixed_transmat, startprob, transmat):
     """``M`` of the chain: start and rows in proportion to their counts."""
     n = startprob.shape[0]

@@ -45,15 +45,6 @@ def kernel(function):
     return dispatcher
 
 
-def part(function):
-    """Decorate a part of kernels that Python never calls: compiled without a way in from there.
-
-    For a short run of parts this halves the time a kernel takes to compile.
-    """
-    options = {"nogil": True, "fastmath": set(FASTMATH), "error_model": "numpy"}
-    return njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)
-
-
 def inlined(function):
     """Decorate a helper that only kernels call; its body is put into theirs before compiling.
 

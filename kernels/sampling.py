@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from .options import kernel, part
+from .options import kernel
 
 
-@part
+@kernel
 def _choose(probabilities, u):
     """The state whose stretch of the cumulative probabilities holds ``u``."""
     total = 0.0

@@ -9,11 +9,11 @@ import numpy as np
 
 from . import simd
 from .chain import log_matrix, padded_states
-from .options import kernel, part
+from .options import kernel
 from .rows import GROUP
 
 
-@part
+@kernel
 def _likeliest(delta, n_states, at, stride, log_transitions, size, j):
     """The state ``i`` of greatest ``δ(i) + log A_ij``; without a next state if ``j`` is -1."""
     best = 0
