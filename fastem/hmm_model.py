@@ -10,6 +10,7 @@ from .families import Family
 from .families.base import copy_packed
 from .hmm_passes import Pass
 from .kernels.chain import make_chain
+from .kernels.emissions import LEAST
 from .kernels.online_hmm import IMPOSSIBLE, NEVER_ABSORBED, NO_MAXIMUM
 from .kernels.online_hmm import online as online_kernel
 from .kernels.online_mixture import LEAST_SHARE
@@ -54,11 +55,12 @@ class HMMModel:
         self, family: Family, startprob, transmat, parameters, *, absorbing=(), fixed=(),
         horizon=None, n_jobs=None, packed=None,
     ):  # fmt: skip
-        self.family = family
+        # A chain is told what cannot be by zeros.
+        self.family = family.with_zeros()
         self.startprob = np.array(startprob, dtype=float)
         self.transmat = np.array(transmat, dtype=float, order="C")
-        self.packed = family.pack(parameters) if packed is None else packed
-        n_states = family.size(self.packed)[0]
+        self.packed = self.family.pack(parameters) if packed is None else packed
+        n_states = self.family.size(self.packed)[0]
         for name, array, shape in (
             ("startprob", self.startprob, (n_states,)),
             ("transmat", self.transmat, (n_states, n_states)),
@@ -120,7 +122,8 @@ class HMMModel:
         start, transitions, mass = (statistics[name] for name in _CHAIN)
         blocks = {name: block for name, block in statistics.items() if name not in _CHAIN}
         chain = _dot_log(start, self.startprob) + _dot_log(transitions, self.transmat)
-        return float(chain + self.family.log_joint(blocks, mass, self.packed))
+        total = float(chain + self.family.log_joint(blocks, mass, self.packed))
+        return total if total > LEAST else -np.inf
 
     # What the algorithms ask besides --------------------------------------------------------
 

@@ -87,9 +87,7 @@ def _cut(lengths, n_states, size):
         part = np.ascontiguousarray(lengths[first:last], dtype=np.int64)
         layout = lay_out(part, n_states)
         units = [] if is_long[first] else _runs(layout)
-        pieces.append(
-            Piece(first, last, begin, end, np.cumsum(part) - part, part, layout, units)
-        )
+        pieces.append(Piece(first, last, begin, end, np.cumsum(part) - part, part, layout, units))
         first = last
     return pieces
 
@@ -116,9 +114,7 @@ class _Workspace(threading.local):
     def take(self, n_entries, n_steps):
         """Three arrays of entries and two of steps."""
         sizes = (n_entries, n_entries, n_entries, n_steps, n_steps)
-        if not self.arrays or any(
-            len(a) < n for a, n in zip(self.arrays, sizes, strict=True)
-        ):
+        if not self.arrays or any(len(a) < n for a, n in zip(self.arrays, sizes, strict=True)):
             fresh = tuple(np.empty(n) for n in sizes)
             if n_entries > 16 * _PIECE_ENTRIES:
                 return fresh

@@ -14,16 +14,15 @@ from .family import (
     maximize,
     refresh,
 )
+from .linear import log_at_least
 from .options import implements, kernel
 from .rows import BLOCK_ROWS
 
-#: probabilities and their logarithms, (K, D, C).
-Categorical = namedtuple("Categorical", "probabilities logarithms")
+#: probabilities and their logarithms, (K, D, C); least, as in ``linear``.
+Categorical = namedtuple("Categorical", "probabilities logarithms least", defaults=(1e-300,))
 
 #: counts (K, D, C): Σ γ 1[x_c = j].
 CategoricalCounts = namedtuple("CategoricalCounts", "counts")
-
-_TINY = 1e-300
 
 
 @implements(columns_of, Categorical)
@@ -86,7 +85,7 @@ def refresh_categorical(family):
     probabilities = family.probabilities.reshape(-1)
     logarithms = family.logarithms.reshape(-1)
     for j in range(probabilities.shape[0]):
-        logarithms[j] = np.log(max(probabilities[j], _TINY))
+        logarithms[j] = log_at_least(probabilities[j], family.least)
 
 
 @implements(refresh, Categorical)

@@ -13,7 +13,8 @@ from .family import accumulate, block_rows, log_density
 from .options import inlined, kernel
 from .rows import GROUP, block_width, load_four, load_one, read_block, whole_groups
 
-LEAST = -1.7976931348623157e308
+#: Log-densities below this are those of what cannot be.
+LEAST = -1e300
 
 #: What a missing value is replaced by in a block; any value that every family allows will do.
 ANY_VALUE = 0.5
@@ -139,6 +140,12 @@ def allow_alone(chain, cut_off, length, t, n, log_p):
                 log_p[k, s] = 0.0 if chain.absorbing[k] else -np.inf
 
 
+@inlined
+def possible(log_p):
+    """A log-density, minus infinity if it is that of what cannot be."""
+    return log_p if log_p > LEAST else -np.inf
+
+
 @kernel
 def scale_lanes(log_p, size, log_width, n, b, width, at, shifts):
     """``b[k, at + i] = exp(log_p[k, i] - shifts[at + i])``, the shift being the largest over k."""
@@ -213,7 +220,7 @@ def emit_lanes(chain, family, batch, layout, first_unit, last_unit, logarithms, 
             if logarithms:
                 for k in range(size):
                     for i in range(n):
-                        b[at + k * width + t * GROUP + i] = log_p[k, i]
+                        b[at + k * width + t * GROUP + i] = possible(log_p[k, i])
             else:
                 scale_lanes(flat, size, log_width, n, b[at:], width, t * GROUP, shifts[step_at:])
 
@@ -241,7 +248,7 @@ def emit_alone(chain, family, batch, s, start, stop, logarithms, b, shifts):
         if logarithms:
             for i in range(n):
                 for k in range(size):
-                    b[(t - start + i) * size + k] = log_p[k, i]
+                    b[(t - start + i) * size + k] = possible(log_p[k, i])
         else:
             scale_alone(flat, size, log_width, n, b, t - start, shifts)
 

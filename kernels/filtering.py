@@ -7,6 +7,7 @@ density of the observation given those before it.
 import numpy as np
 
 from .chain import padded_states
+from .emissions import possible
 from .family import log_density
 from .missing import log_marginal
 from .options import kernel
@@ -82,6 +83,7 @@ def filter_step(chain, family, x, started, log_p, probabilities):
         log_marginal(family, x, predicted)
     top = -np.inf
     for k in range(n):
+        predicted[k] = possible(predicted[k])
         top = max(top, predicted[k])
     if top == -np.inf:
         return top

@@ -37,17 +37,21 @@ READY, POISSON, BERNOULLI, MULTINOMIAL, EXPONENTIAL, GAMMA, BETA = range(7)
 #: kind, one of the above; parameters (K, R), as people write them; natural (K, P), θ;
 #: offsets (K,), -G(θ); expected (K, P), E[φ].
 #: parameters are rates, probabilities, or for gamma and beta two for each column: shapes then
-#: scales, or first then second shapes.
-Linear = namedtuple("Linear", "kind parameters natural offsets expected")
+#: scales, or first then second shapes. least is what a rate or probability is taken to be at least:
+#: what was never seen stays almost impossible, or, if that is zero, impossible.
+Linear = namedtuple("Linear", "kind parameters natural offsets expected least", defaults=(1e-300,))
 
 #: The same for gamma and beta columns, whose features and maxima need more code than the others'
 #: should wait for to be compiled.
-Shaped = namedtuple("Shaped", Linear._fields)
+Shaped = namedtuple("Shaped", Linear._fields, defaults=(1e-300,))
 
 #: first (K, P), Σ γ φ(x).
 LinearSums = namedtuple("LinearSums", "first")
 
-_TINY = 1e-300  # the least rate or probability: what was never seen stays almost impossible
+_TINY = 1e-300
+
+#: The logarithm of zero, which times zero is zero.
+LOG_ZERO = -1e308
 
 
 @implements(columns_of, Linear)
@@ -238,6 +242,13 @@ def _log(x):
     return np.log(max(x, _TINY))
 
 
+@inlined
+def log_at_least(x, least):
+    """The logarithm of ``x``, or of ``least`` if that is more; ``LOG_ZERO`` if both are zero."""
+    x = max(x, least)
+    return np.log(x) if x > 0.0 else LOG_ZERO
+
+
 @kernel
 def refresh_linear(family):
     """Recompute θ, -G(θ) and E[φ] from the parameters."""
@@ -248,13 +259,13 @@ def refresh_linear(family):
             x = family.parameters[k, p]
             family.expected[k, p] = x
             if family.kind == POISSON:
-                natural = _log(x)
+                natural = log_at_least(x, family.least)
                 offset -= x
             elif family.kind == BERNOULLI:
                 natural = _log(x) - _log(1.0 - x)
                 offset += _log(1.0 - x)
             elif family.kind == MULTINOMIAL:
-                natural = _log(x)
+                natural = log_at_least(x, family.least)
             else:
                 natural = -1.0 / max(x, _TINY)
                 offset -= _log(x)

@@ -11,7 +11,7 @@ import numpy as np
 from .categorical import Categorical
 from .chain import padded_states
 from .compound_dirichlet import CompoundDirichlet
-from .emissions import LEAST, allow_alone
+from .emissions import LEAST, allow_alone, possible
 from .family import _product, accumulate, add_own, columns_of, log_density
 from .gaussian_diagonal import DiagonalGaussian
 from .gaussian_full import HALF_LOG_2PI, FullGaussian, padded
@@ -342,7 +342,7 @@ def _emit_rows(chain, family, batch, s, start, stop, logarithms, b, at, stride, 
             top = max(top, log_p[k])
         to = at + (t - start) * step
         for k in range(n_states):
-            b[to + k * stride] = log_p[k] if logarithms else np.exp(log_p[k] - top)
+            b[to + k * stride] = possible(log_p[k]) if logarithms else np.exp(log_p[k] - top)
         if not logarithms:
             # Side by side a step has a place for each lane, which is where state 0 is too.
             shifts[to if stride > 1 else t - start] = top
@@ -412,6 +412,4 @@ def absorb_missing_lanes(
 def absorb_missing_alone(n_states, family, batch, s, start, stop, gamma, mass, statistics):
     """Do what ``emissions.absorb_alone`` left out: the rows that have missing values."""
     size = padded_states(n_states)
-    _absorb_rows(
-        n_states, family, batch, s, start, stop, gamma, 0, 1, size, mass, statistics
-    )
+    _absorb_rows(n_states, family, batch, s, start, stop, gamma, 0, 1, size, mass, statistics)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 
 import numpy as np
@@ -24,6 +25,11 @@ class Family(ABC):
     parameter_names: tuple[str, ...] = ()
     #: Whether values below zero are outside the support.
     nonnegative = False
+    #: What a probability or rate that may be zero is taken to be at least. In mixtures an outcome
+    #: that was never seen stays almost impossible, and can be learned; in chains zero means never.
+    least = 1e-300
+    #: Whether a row may have some of its entries missing; a whole row always may.
+    separable = False
     #: Whether kernels can do every step, so that the online loop needs no Python.
     compiled = True
 
@@ -40,6 +46,12 @@ class Family(ABC):
     def settings(self) -> dict:
         """The arguments that make this family, as JSON can hold them."""
         return {}
+
+    def with_zeros(self) -> Family:
+        """This family with zeros meant: an outcome of probability zero is impossible."""
+        exact = copy.copy(self)
+        exact.least = 0.0
+        return exact
 
     # What a family supplies -----------------------------------------------------------------
 

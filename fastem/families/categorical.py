@@ -23,6 +23,7 @@ class Categorical(Family):
 
     parameter_names = ("probabilities",)
     nonnegative = True
+    separable = True
 
     def __init__(self, n_categories):
         if not (isinstance(n_categories, (int, np.integer)) and n_categories >= 1):
@@ -51,7 +52,7 @@ class Categorical(Family):
         if not np.allclose(sums, 1.0, rtol=0, atol=1e-6):
             k, c = (int(i) for i in np.argwhere(~np.isclose(sums, 1.0, rtol=0, atol=1e-6))[0])
             raise ValueError(f"probabilities[{k}, {c}] must sum to one; it sums to {sums[k, c]}.")
-        packed = Packed(probabilities, np.empty_like(probabilities))
+        packed = Packed(probabilities, np.empty_like(probabilities), self.least)
         self.refresh(packed)
         return packed
 

@@ -32,6 +32,7 @@ class Gaussian(Family):
     """
 
     parameter_names = ("means", "covariances")
+    separable = True
     failure = (
         "Fitting the mixture model failed because some components have ill-defined empirical "
         "covariance (for instance caused by singleton or collapsed samples). Try to decrease the "

@@ -36,7 +36,7 @@ class _LinearFamily(Family):
         n_components = len(stacked)
         packed = self.packed_kind(
             self.kind, stacked, np.zeros_like(stacked), np.zeros(n_components),
-            np.zeros_like(stacked),
+            np.zeros_like(stacked), self.least,
         )  # fmt: skip
         self.refresh(packed)
         return packed
@@ -89,6 +89,7 @@ class Poisson(_LinearFamily):
     """Counts: each column is Poisson with its own rate. Parameters: ``rates`` (K, D)."""
 
     kind = kernels.POISSON
+    separable = True
     parameter_names = ("rates",)
     domain = ("zero or more, and finite", lambda values: np.isfinite(values) & (values >= 0))
 
@@ -106,6 +107,7 @@ class Bernoulli(_LinearFamily):
     """Zeros and ones: a product of coins. Parameters: ``probabilities`` (K, D)."""
 
     kind = kernels.BERNOULLI
+    separable = True
     parameter_names = ("probabilities",)
     domain = ("between 0 and 1", lambda values: (values >= 0) & (values <= 1))
 
@@ -175,6 +177,7 @@ class Exponential(_LinearFamily):
     """Waiting times: each column is exponential. Parameters: ``scales`` (K, D), the means."""
 
     kind = kernels.EXPONENTIAL
+    separable = True
     parameter_names = ("scales",)
 
     def check(self, X):
@@ -191,6 +194,7 @@ class _ShapedFamily(_LinearFamily):
     """Independent columns with two features and two parameters each."""
 
     packed_kind = Shaped
+    separable = True
 
     def refresh(self, packed):
         refresh_shaped(packed)

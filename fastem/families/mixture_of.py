@@ -39,6 +39,12 @@ class MixtureOf(Family):
         self.failure = member.failure
         self.compiled = member.compiled
         self.nonnegative = member.nonnegative
+        self.separable = member.separable
+
+    def with_zeros(self):
+        exact = super().with_zeros()
+        exact.member = self.member.with_zeros()
+        return exact
 
     def settings(self):
         from . import family_to_settings

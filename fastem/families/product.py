@@ -75,6 +75,11 @@ class Product(Family):
             for parameter in family.parameter_names
         )
 
+    def with_zeros(self):
+        exact = super().with_zeros()
+        exact.families = [family.with_zeros() for family in self.families]
+        return exact
+
     def settings(self):
         from . import family_to_settings
 
