@@ -26,13 +26,15 @@ from .kernels.forward_backward import (
 )
 from .kernels.layout import Layout, lay_out
 from .kernels.log_space import log_backward, log_forward
+from .kernels.rows import GROUP
 from .kernels.viterbi import viterbi_alone, viterbi_lanes
 from .parallel import add_into, in_order
 
 __all__ = ["Pass", "Piece", "pieces_of"]
 
-# States times steps of a piece: few enough for the second cache, enough to outweigh the calls.
-_PIECE_ENTRIES = 2**15
+# States times steps of a piece: few enough for the cache, enough to outweigh the calls.
+_PIECE_ENTRIES = 2**17
+_MOST_ENTRIES = 2**20
 # A sequence of more is long; it is cut into so many stretches for threads.
 _LONG_ENTRIES = 2**18
 _STRETCHES = 4
@@ -73,13 +75,15 @@ def _cut(lengths, n_states, size):
     ends = np.cumsum(lengths)
     # Enough sequences for lanes of like length, however many states there are.
     rows = max(_PIECE_ENTRIES // size, int(64 * lengths.mean()))
-    rows = min(rows, max(_LONG_ENTRIES // size, 1))
+    rows = min(rows, max(_MOST_ENTRIES // size, 1))
     pieces = []
     first = 0
     is_long = lengths * size > _LONG_ENTRIES
     while first < len(lengths):
         begin = int(ends[first] - lengths[first])
         last = max(first + 1, int(np.searchsorted(ends, begin + rows, side="right")))
+        if last < len(lengths) and last - first > 2 * GROUP:
+            last -= (last - first) % GROUP  # no lanes without a sequence
         long_ones = np.flatnonzero(is_long[first:last])
         if len(long_ones):
             last = first + max(int(long_ones[0]), 1)
@@ -98,8 +102,7 @@ def _runs(layout):
     while unit < n_units:
         last = unit + 1
         if layout.count[unit] > 0:
-            room = layout.at[unit] + _PIECE_ENTRIES
-            while last < n_units and layout.count[last] > 0 and layout.at[last + 1] <= room:
+            while last < n_units and layout.count[last] > 0:
                 last += 1
         runs.append((unit, last))
         unit = last
@@ -116,7 +119,7 @@ class _Workspace(threading.local):
         sizes = (n_entries, n_entries, n_entries, n_steps, n_steps)
         if not self.arrays or any(len(a) < n for a, n in zip(self.arrays, sizes, strict=True)):
             fresh = tuple(np.empty(n) for n in sizes)
-            if n_entries > 16 * _PIECE_ENTRIES:
+            if n_entries > 2 * _MOST_ENTRIES:
                 return fresh
             self.arrays = fresh
         return self.arrays
@@ -308,8 +311,8 @@ class Pass:
         for unit in range(first_unit, last_unit):
             at = int(layout.at[unit] - layout.at[first_unit])
             n_steps = int(layout.steps[unit])
-            width = (n_steps + 1) * 8
-            lanes = gamma[at : at + self.size * width].reshape(self.size, n_steps + 1, 8)
+            width = (n_steps + 1) * GROUP
+            lanes = gamma[at : at + self.size * width].reshape(self.size, n_steps + 1, GROUP)
             for lane in range(int(layout.count[unit])):
                 s = int(layout.order[layout.first[unit] + lane])
                 begin = piece.begin + int(piece.starts[s])
@@ -319,7 +322,7 @@ class Pass:
     def _in_logarithms(self, batch, piece, s, sums):
         """Do a sequence in logarithms; returns its log-likelihood."""
         length, size = int(piece.lengths[s]), self.size
-        log_b, gamma = np.empty((length + 8) * size), np.zeros((length + 8) * size)
+        log_b, gamma = np.empty((length + GROUP) * size), np.zeros((length + GROUP) * size)
         self._emit(batch, s, 0, length, True, log_b, np.empty(0))
         log_likelihood = log_forward(self.chain, size, log_b, length, gamma)
         weight = 1.0 if self.weights is None else batch.weights[s]
