@@ -106,22 +106,32 @@ def backward_alone(chain, size, b, n_steps, last, beta):
     """
     whole = size // 8 * 8
     ahead = np.empty(size)
+    total = 0.0
+    for k in range(size):
+        beta[(n_steps - 1) * size + k] = last[k]
+        total += last[k]
     for t in range(n_steps - 1, -1, -1):
         at = t * size
-        sums = simd.splat(0.0)
+        step = simd.splat(1.0 / max(total, TINY))
         for k in range(0, size, 4):
-            sums = sums + simd.load(last, k)
-        step = simd.splat(1.0 / max(simd.total(sums), TINY))
-        for k in range(0, size, 4):
-            y = simd.load(last, k) * step
+            y = simd.load(beta, at + k) * step
             simd.store(beta, at + k, y)
             simd.store(ahead, k, simd.load(b, at + k) * y)
+        out = beta if t > 0 else last
+        to = at - size if t > 0 else 0
+        total0 = simd.splat(0.0)
+        total1 = total0
         for j in range(0, whole, 8):
-            a, c = propagate_eight(chain.backward, size, j, ahead, 0)
-            simd.store(last, j, a)
-            simd.store(last, j + 4, c)
+            a, c = propagate_eight(chain.backward_panels, size, j, ahead, 0)
+            simd.store(out, to + j, a)
+            simd.store(out, to + j + 4, c)
+            total0 = total0 + a
+            total1 = total1 + c
         if whole < size:
-            simd.store(last, whole, propagate_four(chain.backward, size, whole, ahead, 0))
+            a = propagate_four(chain.backward_panels, size, whole, ahead, 0)
+            simd.store(out, to + whole, a)
+            total0 = total0 + a
+        total = simd.total(total0 + total1)
 
 
 @kernel

@@ -14,8 +14,12 @@ from . import simd
 from .options import inlined, kernel
 
 #: n_states; start (size,); forward and backward (size²), the transition matrix and its transpose;
-#: absorbing (K,), one for each state that ends a sequence, or empty when there is none.
-Chain = namedtuple("Chain", "n_states start forward backward absorbing")
+#: forward_panels and backward_panels, the same with eight columns at a time side by side, as one
+#: vector meets them; absorbing (K,), one for each state that ends a sequence, or empty when there
+#: is none.
+Chain = namedtuple(
+    "Chain", "n_states start forward backward forward_panels backward_panels absorbing"
+)
 
 #: rows of all sequences one after another; starts, lengths and weights of each; ``cut_off`` is one
 #: for each that ends before absorption; ``missing`` says that NaN stand for missing values.
@@ -40,11 +44,20 @@ def make_chain(startprob, transmat, absorbing):
     n_states = len(startprob)
     size = padded_states.py_func(n_states)
     chain = Chain(
-        n_states, np.zeros(size), np.zeros(size * size), np.zeros(size * size),
+        n_states, np.zeros(size), *(np.zeros(size * size) for _ in range(4)),
         np.ascontiguousarray(absorbing, dtype=np.uint8),
     )  # fmt: skip
     set_chain(chain, startprob, transmat)
     return chain
+
+
+@inlined
+def panel_place(size, i, j):
+    """Where row ``i``, column ``j`` of a matrix in panels is: of eight columns, the last of four."""
+    whole = size // 8 * 8
+    if j < whole:
+        return j // 8 * 8 * size + i * 8 + j % 8
+    return whole * size + i * 4 + j - whole
 
 
 @kernel
@@ -57,6 +70,8 @@ def set_chain(chain, startprob, transmat):
         for j in range(n):
             chain.forward[i * size + j] = transmat[i, j]
             chain.backward[j * size + i] = transmat[i, j]
+            chain.forward_panels[panel_place(size, i, j)] = transmat[i, j]
+            chain.backward_panels[panel_place(size, j, i)] = transmat[i, j]
 
 
 @inlined
@@ -89,33 +104,35 @@ def propagate_lanes(matrix, size, j, x, width, at):
 
 
 @inlined
-def propagate_eight(matrix, size, j, x, at):
+def propagate_eight(panels, size, j, x, at):
     """Entries ``j .. j + 7`` of ``Mᵀ x`` for one vector ``x`` from ``at``."""
     a0 = simd.splat(0.0)
     a1 = a0
     b0 = a0
     b1 = a0
+    row = j * size
     # Two sums in turn: one would wait for itself.
     for i in range(0, size, 2):
         x0 = simd.splat(x[at + i])
         x1 = simd.splat(x[at + i + 1])
-        row = i * size + j
-        a0 = simd.fma(x0, simd.load(matrix, row), a0)
-        b0 = simd.fma(x0, simd.load(matrix, row + 4), b0)
-        a1 = simd.fma(x1, simd.load(matrix, row + size), a1)
-        b1 = simd.fma(x1, simd.load(matrix, row + size + 4), b1)
+        a0 = simd.fma(x0, simd.load(panels, row), a0)
+        b0 = simd.fma(x0, simd.load(panels, row + 4), b0)
+        a1 = simd.fma(x1, simd.load(panels, row + 8), a1)
+        b1 = simd.fma(x1, simd.load(panels, row + 12), b1)
+        row += 16
     return a0 + a1, b0 + b1
 
 
 @inlined
-def propagate_four(matrix, size, j, x, at):
-    """Entries ``j .. j + 3`` of ``Mᵀ x`` for one vector ``x`` from ``at``."""
+def propagate_four(panels, size, j, x, at):
+    """Entries ``j .. j + 3``, the last four, of ``Mᵀ x`` for one vector ``x`` from ``at``."""
     a0 = simd.splat(0.0)
     a1 = a0
+    row = j * size
     for i in range(0, size, 2):
-        row = i * size + j
-        a0 = simd.fma(simd.splat(x[at + i]), simd.load(matrix, row), a0)
-        a1 = simd.fma(simd.splat(x[at + i + 1]), simd.load(matrix, row + size), a1)
+        a0 = simd.fma(simd.splat(x[at + i]), simd.load(panels, row), a0)
+        a1 = simd.fma(simd.splat(x[at + i + 1]), simd.load(panels, row + 4), a1)
+        row += 8
     return a0 + a1
 
 

@@ -88,7 +88,7 @@ def forward_alone(chain, size, b, n_steps, follows, alpha, totals):
         total0 = simd.splat(0.0)
         total1 = total0
         for j in range(0, whole, 8):
-            a, c = propagate_eight(chain.forward, size, j, alpha, at)
+            a, c = propagate_eight(chain.forward_panels, size, j, alpha, at)
             a = a * (simd.load(b, at + j) * scale)
             c = c * (simd.load(b, at + j + 4) * scale)
             simd.store(alpha, at + size + j, a)
@@ -96,7 +96,7 @@ def forward_alone(chain, size, b, n_steps, follows, alpha, totals):
             total0 = total0 + a
             total1 = total1 + c
         if whole < size:
-            a = propagate_four(chain.forward, size, whole, alpha, at)
+            a = propagate_four(chain.forward_panels, size, whole, alpha, at)
             a = a * (simd.load(b, at + whole) * scale)
             simd.store(alpha, at + size + whole, a)
             total0 = total0 + a

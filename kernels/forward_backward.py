@@ -15,7 +15,7 @@ from . import simd
 from .backward import backward_alone, backward_lanes, posteriors_alone
 from .chain import add_logs, padded_states
 from .forward import forward_alone, forward_lanes
-from .options import kernel
+from .options import inlined, kernel
 from .products import add_cross_products
 from .rows import GROUP
 
@@ -47,35 +47,73 @@ def sum_steps(totals, n_steps, shifts):
     return total
 
 
+@inlined
+def add_to(out, at, x):
+    """``out[at : at + 4] += x``."""
+    simd.store(out, at, simd.load(out, at) + x)
+
+
 @kernel
 def add_transitions_alone(alpha, u, size, start, stop, counts):
     """``counts[i, j] += Σ_t α_{t-1}(i) u_t(j)`` for steps ``t = start .. stop - 1``.
 
     ``alpha`` has a place before its first step: α_{t-1} is ``alpha[t * size :]``.
     """
+    whole = size // 8 * 8
     for begin in range(start, stop, _BLOCK_STEPS):
         end = min(begin + _BLOCK_STEPS, stop)
         for i in range(0, size, 4):
-            for j in range(0, size, 4):
-                a = simd.splat(0.0)
-                b = a
-                c = a
-                d = a
+            for j in range(0, whole, 8):
+                a0 = simd.splat(0.0)
+                a1 = a0
+                b0 = a0
+                b1 = a0
+                c0 = a0
+                c1 = a0
+                d0 = a0
+                d1 = a0
                 for t in range(begin, end):
-                    y = simd.load(u, t * size + j)
                     at = t * size + i
-                    a = simd.fma(simd.splat(alpha[at]), y, a)
-                    b = simd.fma(simd.splat(alpha[at + 1]), y, b)
-                    c = simd.fma(simd.splat(alpha[at + 2]), y, c)
-                    d = simd.fma(simd.splat(alpha[at + 3]), y, d)
+                    y0 = simd.load(u, t * size + j)
+                    y1 = simd.load(u, t * size + j + 4)
+                    x = simd.splat(alpha[at])
+                    a0 = simd.fma(x, y0, a0)
+                    a1 = simd.fma(x, y1, a1)
+                    x = simd.splat(alpha[at + 1])
+                    b0 = simd.fma(x, y0, b0)
+                    b1 = simd.fma(x, y1, b1)
+                    x = simd.splat(alpha[at + 2])
+                    c0 = simd.fma(x, y0, c0)
+                    c1 = simd.fma(x, y1, c1)
+                    x = simd.splat(alpha[at + 3])
+                    d0 = simd.fma(x, y0, d0)
+                    d1 = simd.fma(x, y1, d1)
                 to = i * size + j
-                simd.store(counts, to, simd.load(counts, to) + a)
-                to += size
-                simd.store(counts, to, simd.load(counts, to) + b)
-                to += size
-                simd.store(counts, to, simd.load(counts, to) + c)
-                to += size
-                simd.store(counts, to, simd.load(counts, to) + d)
+                add_to(counts, to, a0)
+                add_to(counts, to + 4, a1)
+                add_to(counts, to + size, b0)
+                add_to(counts, to + size + 4, b1)
+                add_to(counts, to + 2 * size, c0)
+                add_to(counts, to + 2 * size + 4, c1)
+                add_to(counts, to + 3 * size, d0)
+                add_to(counts, to + 3 * size + 4, d1)
+            if whole < size:
+                a0 = simd.splat(0.0)
+                b0 = a0
+                c0 = a0
+                d0 = a0
+                for t in range(begin, end):
+                    at = t * size + i
+                    y0 = simd.load(u, t * size + whole)
+                    a0 = simd.fma(simd.splat(alpha[at]), y0, a0)
+                    b0 = simd.fma(simd.splat(alpha[at + 1]), y0, b0)
+                    c0 = simd.fma(simd.splat(alpha[at + 2]), y0, c0)
+                    d0 = simd.fma(simd.splat(alpha[at + 3]), y0, d0)
+                to = i * size + whole
+                add_to(counts, to, a0)
+                add_to(counts, to + size, b0)
+                add_to(counts, to + 2 * size, c0)
+                add_to(counts, to + 3 * size, d0)
 
 
 @kernel
