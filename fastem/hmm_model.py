@@ -367,7 +367,7 @@ class HMMModel:
             start, transitions = np.zeros(n_states), np.zeros((n_states, n_states))
             mass, buffers = np.zeros(n_states), self.family.buffers(packed)
         sweep = self._pass(table)
-        batch, kept, log_base = sweep.read_all()
+        batch, _rows, log_base = sweep.read_all()
         total, failed, reason = online_kernel(
             sweep.chain, batch, batch_size, np.asarray(rates, dtype=float), startprob, transmat,
             packed, start, transitions, mass, buffers, keep, "startprob" in self.fixed,

@@ -8,6 +8,7 @@ piece of its own, in which threads share the work: forward and backward are inde
 from __future__ import annotations
 
 import threading
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -199,7 +200,10 @@ class Pass:
         return self._read(piece)
 
     def _read(self, piece):
-        """The rows of a piece as a kernel's batch, and an array to keep alive."""
+        """The rows of a piece as a kernel's batch, the array they are in, and the base measure.
+
+        A batch knows where its rows are; the caller keeps the array alive.
+        """
         X = self.table.X[piece.begin : piece.end]
         log_base = None
         if self.table.missing:
@@ -243,7 +247,7 @@ class Pass:
 
     def _smooth_piece(self, piece):
         chain, packed, layout = self.chain, self.packed, piece.layout
-        batch, kept, log_base = self._read(piece)
+        batch, _rows, log_base = self._read(piece)
         sums = self._sums()
         start, counts, _, mass, buffers = sums
         smoothing = self.counting or self.writing
@@ -340,13 +344,13 @@ class Pass:
         length = int(piece.lengths[0])
         per_segment = max(_SEGMENT_ENTRIES // self.size, 1)
         edges = [*range(0, length, per_segment), length]
-        batch, kept, log_base = self._read(piece)
+        batch, _rows, log_base = self._read(piece)
         sums = self._sums()
         weight = 1.0 if self.weights is None else batch.weights[0]
         # α before each segment; a sequence of one segment has it at once.
         before = np.zeros(self.size)
         befores, score = [before], 0.0
-        for start, stop in zip(edges[:-2], edges[1:-1], strict=True):
+        for start, stop in pairwise(edges[:-1]):
             before, part = self._forward_only(batch, start, stop, befores[-1])
             befores.append(before)
             score += part
@@ -450,7 +454,7 @@ class Pass:
     def _decode_piece(self, piece):
         self.weights = None
         chain, packed, layout = self.chain, self.packed, piece.layout
-        batch, kept, log_base = self._read(piece)
+        batch, _rows, log_base = self._read(piece)
         scores = self.log_likelihoods[piece.first : piece.last]
         states = self.states[piece.begin : piece.end]
         for first, last in piece.units or [(0, 1)]:

@@ -53,7 +53,7 @@ def make_chain(startprob, transmat, absorbing):
 
 @inlined
 def panel_place(size, i, j):
-    """Where row ``i``, column ``j`` of a matrix in panels is: of eight columns, the last of four."""
+    """Where row ``i``, column ``j`` of a matrix in panels is; the last panel may have four."""
     whole = size // 8 * 8
     if j < whole:
         return j // 8 * 8 * size + i * 8 + j % 8

@@ -1,4 +1,6 @@
-"""The forward recursion: ``α_1 = π b_1``, ``α_t = (α_{t-1} / c_{t-1}) A b_t``, ``c_t = Σ_k α_t(k)``.
+"""The forward recursion.
+
+``α_1 = π b_1``, ``α_t = (α_{t-1} / c_{t-1}) A b_t``, ``c_t = Σ_k α_t(k)``.
 
 ``b_t(k)`` is the density of the observation at step t in state k over the largest of them, so the
 recursion runs in plain numbers and ``log p(v) = Σ_t log c_t + log max_k p(v_t|k)``. The division by
@@ -69,7 +71,7 @@ def forward_lanes(chain, size, b, width, n_steps, alpha, totals):
 
 @kernel
 def forward_alone(chain, size, b, n_steps, follows, alpha, totals):
-    """Forward over steps of one sequence: α_t is ``alpha[(t + 1) * size :]``, c_t ``totals[t + 1]``.
+    """Forward over steps of one sequence: α_t at ``alpha[(t + 1) * size]``, c_t ``totals[t + 1]``.
 
     With ``follows`` the steps follow others, whose last α and c are in the place before the first.
     """
