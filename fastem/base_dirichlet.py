@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-from numbers import Integral, Real
-
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, DensityMixin, _fit_context
-from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
+from sklearn.base import DensityMixin, _fit_context
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from .count_tables import as_rows
 from .data import Stream, Table, is_stream
 from .dirichlet_model import check_alpha
+from .estimator import OnlineEstimator
 from .learning_rate import rates
 
 __all__ = ["BaseDirichlet"]
@@ -22,21 +19,13 @@ __all__ = ["BaseDirichlet"]
 _ROWS_AT_A_TIME = 16_384
 
 
-class BaseDirichlet(DensityMixin, BaseEstimator):
+class BaseDirichlet(DensityMixin, OnlineEstimator):
     """Common part of :class:`~fastem.Dirichlet` and :class:`~fastem.CompoundDirichlet`."""
 
     _parameter_constraints = {  # noqa: RUF012 (scikit-learn's convention)
         "alpha_init": ["array-like", None],
         "random_state": ["random_state"],
-        "learning_rate": [Real, callable],
-        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
-        "memory": [StrOptions({"model", "statistics"})],
-        "fixed": ["array-like", str],
-        "n_jobs": [
-            Interval(Integral, 1, None, closed="left"),
-            Interval(Integral, None, -1, closed="right"),
-            None,
-        ],
+        **OnlineEstimator._online_constraints,
     }
 
     #: The kind of model.
@@ -65,10 +54,7 @@ class BaseDirichlet(DensityMixin, BaseEstimator):
         return self._make_model(self.alpha_)
 
     def _make_model(self, alpha):
-        fixed = (self.fixed,) if isinstance(self.fixed, str) else tuple(self.fixed)
-        for name in fixed:
-            if name != "alpha":
-                raise ValueError(f"fixed: {name!r} is not one of the parameters ('alpha',).")
+        fixed = self._fixed_names(("alpha",))
         return self._kind(alpha, fixed=fixed, n_jobs=self.n_jobs)
 
     def _given_alpha(self, n_columns):
@@ -119,18 +105,6 @@ class BaseDirichlet(DensityMixin, BaseEstimator):
 
         return Stream(X, check, once=once)
 
-    @contextlib.contextmanager
-    def _all_or_nothing(self):
-        """Undo what was set on this estimator if something goes wrong."""
-        # Attributes are replaced and never written to, so that the old arrays are intact.
-        before = vars(self).copy()
-        try:
-            yield
-        except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
-            raise
-
     def _checked(self, X):
         check_is_fitted(self, "alpha_")
         return self._check_table(X, reset=False)[0]
@@ -155,12 +129,7 @@ class BaseDirichlet(DensityMixin, BaseEstimator):
         -------
         self
         """
-        # scikit-learn checks the settings once; these may have been changed since.
-        validate_parameter_constraints(
-            self._parameter_constraints,
-            {name: getattr(self, name) for name in self._parameter_constraints},
-            caller_name=type(self).__name__,
-        )
+        self._check_settings(self._parameter_constraints)
         with self._all_or_nothing():
             started = hasattr(self, "alpha_")
             data = self._check_data(X, sample_weight, reset=not started, once=True)
@@ -209,11 +178,6 @@ class BaseDirichlet(DensityMixin, BaseEstimator):
     def _online_options(self, n_steps):
         """What online learning is told besides, after ``n_steps`` steps."""
         return {}
-
-    def _forget(self):
-        """Drop what online learning remembered."""
-        if hasattr(self, "statistics_"):
-            del self.statistics_
 
     # Using the model -------------------------------------------------------------------------
 

@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
-import copy
-import mmap
 import warnings
 from numbers import Integral, Real
 from time import perf_counter
 
 import numpy as np
-from sklearn.base import BaseEstimator, DensityMixin, _fit_context
+from sklearn.base import DensityMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import (
-    Interval,
-    StrOptions,
-    validate_parameter_constraints,
-)
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from . import algebra
 from .data import Stream, Table, is_stream, readable
+from .estimator import OnlineEstimator
 from .learning_rate import rates
 from .mixture_model import MixtureModel
+from .row_sample import sample_rows
 
 __all__ = ["BaseMixture"]
-
-# Above this many rows, data that are not floats in memory are sampled for the start: k-means
-# would make a copy of them in float64.
-_SAMPLE_ROWS = 50_000
 
 _WEIGHTS_OF_STREAM = (
     "sample_weight goes with an array; a stream yields pairs (array, weights) instead."
@@ -39,7 +30,7 @@ _WEIGHTS_OF_STREAM = (
 _CHECKED_ROWS = 65_536
 
 
-class BaseMixture(DensityMixin, BaseEstimator):
+class BaseMixture(DensityMixin, OnlineEstimator):
     """Common part of :class:`~fastem.GaussianMixture` and :class:`~fastem.Mixture`."""
 
     _parameter_constraints = {  # noqa: RUF012 (scikit-learn's convention)
@@ -52,15 +43,7 @@ class BaseMixture(DensityMixin, BaseEstimator):
         "warm_start": ["boolean"],
         "verbose": ["verbose"],
         "verbose_interval": [Interval(Integral, 1, None, closed="left")],
-        "learning_rate": [Real, callable],
-        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
-        "memory": [StrOptions({"model", "statistics"})],
-        "fixed": ["array-like", str],
-        "n_jobs": [
-            Interval(Integral, 1, None, closed="left"),
-            Interval(Integral, None, -1, closed="right"),
-            None,
-        ],
+        **OnlineEstimator._online_constraints,
     }
 
     # Supplied by each estimator --------------------------------------------------------------
@@ -90,12 +73,8 @@ class BaseMixture(DensityMixin, BaseEstimator):
         return self._make_model(self.weights_, parameters)
 
     def _make_model(self, weights, parameters):
-        fixed = (self.fixed,) if isinstance(self.fixed, str) else tuple(self.fixed)
         family = self._family()
-        names = ("weights", *family.parameter_names)
-        for name in fixed:
-            if name not in names:
-                raise ValueError(f"fixed: {name!r} is not one of the parameters {names}.")
+        fixed = self._fixed_names(("weights", *family.parameter_names))
         return MixtureModel(family, weights, parameters, fixed=fixed, n_jobs=self.n_jobs)
 
     # Data ------------------------------------------------------------------------------------
@@ -164,33 +143,8 @@ class BaseMixture(DensityMixin, BaseEstimator):
         return self._make_model(parameters.pop("weights"), parameters)
 
     def _sample(self, data, random_state):
-        """The rows from which to start: all of them when that needs no copy of a large array."""
-        if isinstance(data, Table):
-            X = data.X
-            in_memory = X.dtype in (np.float64, np.float32) and not _in_file(X)
-            if in_memory or len(X) <= _SAMPLE_ROWS:
-                return data
-            chosen = np.sort(random_state.choice(len(X), _SAMPLE_ROWS, replace=False))
-            weights = None if data.sample_weight is None else data.sample_weight[chosen]
-            return Table(np.asarray(X[chosen], dtype=float), weights)
-        # Of all rows, those with the smallest random keys: a uniform sample in one pass. The keys
-        # come from a copy of the state, so that a stream that fits starts as its array would.
-        random_state = copy.deepcopy(random_state)
-        rows, weights, keys = [], [], []
-        n_kept, limit = 0, 1.0
-        for table in data.tables():
-            drawn = random_state.uniform(size=len(table.X))
-            kept = drawn <= limit
-            w = np.ones(len(drawn)) if table.sample_weight is None else table.sample_weight
-            rows.append(np.asarray(table.X[kept], dtype=float))
-            weights.append(w[kept])
-            keys.append(drawn[kept])
-            n_kept += len(keys[-1])
-            if n_kept > 2 * _SAMPLE_ROWS:
-                rows, weights, keys = _least(_SAMPLE_ROWS, rows, weights, keys)
-                n_kept, limit = _SAMPLE_ROWS, keys[0].max()
-        rows, weights, _ = _least(_SAMPLE_ROWS, rows, weights, keys)
-        return Table(rows[0], None if (weights[0] == 1).all() else weights[0])
+        """The rows from which to start."""
+        return sample_rows(data, random_state)
 
     def _responsibilities(self, sample, random_state):
         """A function of (start, stop) that gives the first responsibilities, and rough centres.
@@ -268,18 +222,6 @@ class BaseMixture(DensityMixin, BaseEstimator):
 
     def _labels(self, X):
         return self._model().infer(X, labels=True)[2]
-
-    @contextlib.contextmanager
-    def _all_or_nothing(self):
-        """Undo what was set on this estimator if something goes wrong."""
-        # Attributes are replaced and never written to, so that the old arrays are intact.
-        before = vars(self).copy()
-        try:
-            yield
-        except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
-            raise
 
     @_fit_context(prefer_skip_nested_validation=True)
     def _fit(self, X, sample_weight):
@@ -382,13 +324,7 @@ class BaseMixture(DensityMixin, BaseEstimator):
         -------
         self
         """
-        # scikit-learn checks the settings once; these may have been changed since.
-        names = ("learning_rate", "batch_size", "memory", "fixed", "n_jobs")
-        validate_parameter_constraints(
-            {name: self._parameter_constraints[name] for name in names},
-            {name: getattr(self, name) for name in names},
-            caller_name=type(self).__name__,
-        )
+        self._check_settings(self._online_constraints)
         with self._all_or_nothing():
             if is_stream(X):
                 if sample_weight is not None:
@@ -456,11 +392,6 @@ class BaseMixture(DensityMixin, BaseEstimator):
             self.n_iter_ = 0
             self.lower_bound_ = -np.inf
             self.lower_bounds_ = []
-
-    def _forget(self):
-        """Drop what online learning remembered."""
-        if hasattr(self, "statistics_"):
-            del self.statistics_
 
     # Using the model -------------------------------------------------------------------------
 
@@ -537,21 +468,3 @@ def _check_total(sample_weight):
             "The sample weights are all zero: there is nothing to learn from. Give at least one "
             "row a positive weight."
         )
-
-
-def _in_file(X):
-    """Whether an array lies in a memory-mapped file: through any number of views."""
-    while X is not None:
-        if isinstance(X, (np.memmap, mmap.mmap)):
-            return True
-        X = X.obj if isinstance(X, memoryview) else getattr(X, "base", None)
-    return False
-
-
-def _least(count, rows, weights, keys):
-    """The ``count`` rows of the smallest keys, in the order of the rows, each list as one array."""
-    rows, weights, keys = (np.concatenate(parts) for parts in (rows, weights, keys))
-    if len(keys) > count:
-        kept = np.sort(np.argpartition(keys, count)[:count])
-        rows, weights, keys = rows[kept], weights[kept], keys[kept]
-    return [rows], [weights], [keys]

@@ -455,8 +455,9 @@ def test_streams_start_as_their_concatenation(init):
 
 def test_long_streams_start_from_a_sample(monkeypatch):
     import fastem.base_mixture as base
+    import fastem.row_sample
 
-    monkeypatch.setattr(base, "_SAMPLE_ROWS", 200)
+    monkeypatch.setattr(fastem.row_sample, "_SAMPLE_ROWS", 200)
     X = clusters(5000, 2)
     seen = []
     start = base.BaseMixture._responsibilities
