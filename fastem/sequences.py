@@ -141,6 +141,8 @@ class SequenceStream:
         items = self.source() if callable(self.source) else self.source
         for number, item in enumerate(items):
             data, weights = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
+            if getattr(data, "ndim", 2) == 1:
+                data = data[:, None]
             try:
                 if isinstance(data, Sequences) and weights is None:
                     yield data
@@ -164,7 +166,9 @@ def is_sequence_stream(X) -> bool:
     return isinstance(X, Iterable) and not looks_like_array
 
 
-def as_sequences(X, lengths=None, sample_weight=None, cut_off=None) -> Sequences | SequenceStream:
+def as_sequences(
+    X, lengths=None, sample_weight=None, cut_off=None, *, once=False
+) -> Sequences | SequenceStream:
     """Data in any of the accepted forms as sequences; values are left as they are.
 
     Parameters
@@ -187,7 +191,7 @@ def as_sequences(X, lengths=None, sample_weight=None, cut_off=None) -> Sequences
                     f"{name} goes with an array or a list; a stream yields whole sequences, or "
                     "pairs (sequences, weights)."
                 )
-        return SequenceStream(X, cut_off=cut_off)
+        return SequenceStream(X, once=once, cut_off=cut_off)
     if isinstance(X, (list, tuple)) and _is_list_of_sequences(X, lengths):
         if lengths is not None:
             raise ValueError(
