@@ -11,8 +11,12 @@ if TYPE_CHECKING:
     from .combining import average, combine, divergence
     from .compound_dirichlet import CompoundDirichlet
     from .dirichlet import Dirichlet
+    from .discrete_hmm import CategoricalHMM, MultinomialHMM, PoissonHMM
     from .families import ExponentialFamily
+    from .gaussian_hmm import GaussianHMM
     from .gaussian_mixture import GaussianMixture
+    from .gmm_hmm import GMMHMM
+    from .hmm import HMM
     from .learning_rate import Decay
     from .mixture import Mixture
     from .saving import load, save
@@ -21,12 +25,18 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "GMMHMM",
+    "HMM",
+    "CategoricalHMM",
     "CompoundDirichlet",
     "Decay",
     "Dirichlet",
     "ExponentialFamily",
+    "GaussianHMM",
     "GaussianMixture",
     "Mixture",
+    "MultinomialHMM",
+    "PoissonHMM",
     "Statistics",
     "average",
     "combine",
@@ -37,12 +47,18 @@ __all__ = [
 
 #: The module that each public name comes from.
 _HOMES = {
+    "CategoricalHMM": "discrete_hmm",
     "CompoundDirichlet": "compound_dirichlet",
     "Decay": "learning_rate",
     "Dirichlet": "dirichlet",
     "ExponentialFamily": "families",
+    "GMMHMM": "gmm_hmm",
+    "GaussianHMM": "gaussian_hmm",
     "GaussianMixture": "gaussian_mixture",
+    "HMM": "hmm",
     "Mixture": "mixture",
+    "MultinomialHMM": "discrete_hmm",
+    "PoissonHMM": "discrete_hmm",
     "Statistics": "statistics",
     "average": "combining",
     "combine": "combining",
