@@ -9,6 +9,7 @@ import numpy as np
 from . import files
 from .families import Family, family_from_settings, family_to_settings
 from .learning_rate import Decay
+from .lengths import Lengths
 from .statistics import Statistics
 
 __all__ = ["load", "save"]
@@ -33,8 +34,9 @@ def save(model, path) -> None:
     arrays, settings = {}, {"parameters": {}, "attributes": {}}
     for name, value in model.get_params(deep=False).items():
         _put(settings["parameters"], arrays, f"parameter.{name}", name, value)
+    also = getattr(model, "_also_saved", ())
     for name, value in vars(model).items():
-        if name.endswith("_") and not name.startswith("_"):
+        if name.endswith("_") and (not name.startswith("_") or name in also):
             _put(settings["attributes"], arrays, f"attribute.{name}", name, value)
     files.write(path, kind, settings, arrays)
 
@@ -85,10 +87,17 @@ def load(path, *, families=()):
 def _kinds():
     from .compound_dirichlet import CompoundDirichlet
     from .dirichlet import Dirichlet
+    from .discrete_hmm import CategoricalHMM, MultinomialHMM, PoissonHMM
+    from .gaussian_hmm import GaussianHMM
     from .gaussian_mixture import GaussianMixture
+    from .gmm_hmm import GMMHMM
+    from .hmm import HMM
     from .mixture import Mixture
 
-    kinds = (CompoundDirichlet, Dirichlet, GaussianMixture, Mixture)
+    kinds = (
+        CompoundDirichlet, Dirichlet, GaussianMixture, Mixture,
+        CategoricalHMM, GMMHMM, GaussianHMM, HMM, MultinomialHMM, PoissonHMM,
+    )  # fmt: skip
     return {kind.__name__: kind for kind in kinds}
 
 
@@ -101,6 +110,9 @@ def _put(entries, arrays, key, name, value):
         entries[name] = {"statistics": {part: f"{key}.{part}" for part in parts}}
     elif isinstance(value, Family):
         entries[name] = {"family": family_to_settings(value)}
+    elif isinstance(value, Lengths):
+        arrays[f"{key}.lengths"], arrays[f"{key}.shares"] = value.lengths, value.shares
+        entries[name] = {"lengths": [f"{key}.lengths", f"{key}.shares"]}
     elif type(value) is Decay:
         entries[name] = {"decay": [value.eta0, value.beta]}
     elif isinstance(value, np.ndarray) and value.dtype.kind in "OU":
@@ -133,6 +145,8 @@ def _get(entry, arrays, families):
         return Statistics.from_arrays({part: arrays[key] for part, key in content.items()})
     if kind == "family":
         return family_from_settings(content, families)
+    if kind == "lengths":
+        return Lengths(*(arrays[key] for key in content))
     if kind == "decay":
         return Decay(*content)
     if kind == "strings":
