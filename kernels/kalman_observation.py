@@ -6,186 +6,138 @@ and the others, the rest, are noise alone. So the filter works in ``r`` coordina
 are observed. When R is singular there is no such turn, and ``y = v - c`` itself, with its own R.
 """
 
-from collections import namedtuple
-
-import numpy as np
-
-from .options import kernel
+from .options import compactly, helper
 from .small_matrices import (
     SINGULAR,
+    clear,
     factorize,
+    half_log_determinant,
     invert_lower,
-    padded,
     solve,
     store_columns,
     triangularize,
 )
 
-#: A linear dynamical system. Each has time as its first axis, of length one if it is constant.
-#: A (·, d, d), b (·, d), Q (·, d, d), C (·, p, d), c (·, p), R (·, p, p); and of the first state
-#: m (d), V (d, d). ``direct`` says that R is singular at some step.
-System = namedtuple("System", "m V A b Q C c R direct")
-
-#: ``y = G (v - c)``: the columns of G and of minus C̃, padded to ``rr``; C̃ (r, d) and R̃ (r, r) as
-#: matrices; the columns of the rest (p × pp); ``numbers`` are the rows of the rest, the values
-#: seen, and half the logarithm of the determinant of R.
-Reduced = namedtuple("Reduced", "G minus_C C R rest numbers turned factor inverse seen")
-
 #: The kinds of steps.
 MISSING, COMPLETE, PARTIAL = 0, 1, 2
 
 
-def reduced_size(d, p, direct):
-    return p if direct else min(d, p)
+@helper
+def find_seen(x, w, X, row):
+    """List the coordinates of a row that are not NaN; returns how many. No row has them all."""
+    compactly()
+    n = 0
+    for j in range(w.p):
+        if row < 0 or X[row + j] == X[row + j]:
+            x[w.room.indices + n] = j
+            n += 1
+    return n
 
 
-_padded = kernel(padded)
-_reduced_size = kernel(reduced_size)
+@helper
+def reduce(x, w, X, row, out):
+    """Reduce the step whose row begins at ``X[row]``, or a complete one if that is negative.
 
-
-@kernel
-def empty_reduced(d, p, direct):
-    """Room for what :func:`reduce` writes."""
-    r = _reduced_size(d, p, direct)
-    rr = _padded(r)
-    return Reduced(
-        np.zeros(p * rr),
-        np.zeros(d * rr),
-        np.zeros((r, d)),
-        np.zeros((r, r)),
-        np.zeros(p * _padded(p)),
-        np.zeros(3),
-        np.zeros((p, d + p)),
-        np.zeros((p, p)),
-        np.zeros((p, p)),
-        np.zeros(p, np.int64),
-    )
-
-
-@kernel
-def reduce(C, R, direct, X, start, out):
-    """Reduce the step whose row begins at ``X[start]``; NaN is missing. False if R is singular."""
-    p, d = C.shape
-    r = out.C.shape[0]
-    seen, turned = out.seen, out.turned
-    q = 0
-    for j in range(p):
-        if X[start + j] == X[start + j]:
-            seen[q] = j
-            q += 1
+    ``y = G (v - c)``, by the columns of G; C̃ and R̃; the columns of the rest, and how many rows it
+    has; how many values are seen; half of log det R. Returns False if R is not definite.
+    """
+    compactly()
+    d, p, r, rr, pp, room = w.d, w.p, w.r, w.rr, w.pp, w.room
+    n = find_seen(x, w, X, row)
+    clear(x, out.G, p * rr)
+    clear(x, out.Ct, r * d)
+    clear(x, out.Rt, r * r)
+    clear(x, out.rest, p * pp)
     for i in range(r):
-        for j in range(d):
-            out.C[i, j] = 0.0
-        for j in range(r):
-            out.R[i, j] = 1.0 if i == j else 0.0
-    rr = _padded(r)
-    for i in range(p * rr):
-        out.G[i] = 0.0
-    out.numbers[0] = 0.0
-    out.numbers[1] = q
-    out.numbers[2] = 0.0
-    if direct:
-        for a in range(q):
-            i = seen[a]
-            out.G[i * rr + i] = 1.0
+        x[out.Rt + i * r + i] = 1.0
+    rows = 0
+    half = 0.0
+    if w.direct:
+        for a in range(n):
+            i = int(x[room.indices + a])
+            x[out.G + i * rr + i] = 1.0
             for j in range(d):
-                out.C[i, j] = C[i, j]
-            for b in range(q):
-                out.R[i, seen[b]] = R[i, seen[b]]
+                x[out.Ct + i * d + j] = x[room.C + i * d + j]
+            for b in range(n):
+                j = int(x[room.indices + b])
+                x[out.Rt + i * r + j] = x[room.R + i * p + j]
     else:
-        for a in range(q):
-            for b in range(a + 1):
-                out.inverse[a, b] = R[seen[a], seen[b]]
-        if factorize(out.inverse, q, 0.0, out.factor) < q:
+        for a in range(n):
+            i = int(x[room.indices + a])
+            for b in range(n):
+                x[room.inverse + a * n + b] = x[room.R + i * p + int(x[room.indices + b])]
+        if factorize(x, room.inverse, n, 0.0, room.factor) < n:
             return False
-        half = 0.0
-        for a in range(q):
-            half += np.log(out.factor[a, a])
-        out.numbers[2] = half
-        invert_lower(out.factor, q, out.inverse)
-        for a in range(q):
+        half = half_log_determinant(x, room.factor, n)
+        invert_lower(x, room.factor, n, room.inverse)
+        width = d + n
+        for a in range(n):
             for j in range(d):
-                turned[a, j] = 0.0
-            for b in range(a + 1):
-                x = out.inverse[a, b]
+                s = 0.0
+                for b in range(a + 1):
+                    i = int(x[room.indices + b])
+                    s += x[room.inverse + a * n + b] * x[room.C + i * d + j]
+                x[room.turned + a * width + j] = s
+            for b in range(n):
+                x[room.turned + a * width + d + b] = x[room.inverse + a * n + b]
+        if n > r:
+            triangularize(x, room.turned, n, width, d)
+            rows = n - r
+        for a in range(n):
+            if a < r:
                 for j in range(d):
-                    turned[a, j] += x * C[seen[b], j]
-            for b in range(p):
-                turned[a, d + b] = out.inverse[a, b] if b <= a else 0.0
-        if q > r:
-            triangularize(turned, q, d)
-        for a in range(min(q, r)):
-            for j in range(d):
-                out.C[a, j] = turned[a, j]
-            for b in range(q):
-                out.G[seen[b] * rr + a] = turned[a, d + b]
-        rows = max(0, q - r)
-        pp = _padded(p)
-        out.numbers[0] = rows
-        for i in range(p * pp):
-            out.rest[i] = 0.0
-        for a in range(rows):
-            for b in range(q):
-                out.rest[seen[b] * pp + a] = turned[r + a, d + b]
-    store_columns(out.C, out.minus_C, 0, rr)
-    for i in range(d * rr):
-        out.minus_C[i] = -out.minus_C[i]
+                    x[out.Ct + a * d + j] = x[room.turned + a * width + j]
+            for b in range(n):
+                j = int(x[room.indices + b])
+                value = x[room.turned + a * width + d + b]
+                if a < r:
+                    x[out.G + j * rr + a] = value
+                else:
+                    x[out.rest + j * pp + a - r] = value
+    store_columns(x, out.Ct, r, d, -1.0, rr, out.minus_C)
+    x[out.rest_rows] = rows
+    x[out.n_seen] = n
+    x[out.half] = half
     return True
 
 
-#: What is missing, given the state and what is seen: ``v_m = c_m + D h + B (v_o - c_o) + noise Ω``.
-#: D (p, d) and B (p, p) have rows for the missing coordinates, zero elsewhere, Ω (p, p) alike.
-Filled = namedtuple("Filled", "D B Omega factor solved")
+@helper
+def fill(x, w, X, row):
+    """How the missing coordinates of a row depend on the state and on those that are seen.
 
-
-@kernel
-def empty_filled(d, p):
-    return Filled(
-        np.zeros((p, d)), np.zeros((p, p)), np.zeros((p, p)), np.zeros((p, p)), np.zeros((p, p))
-    )
-
-
-@kernel
-def fill(C, R, X, start, out):
-    """How the missing coordinates of a row depend on the state and on those that are seen."""
-    p, d = C.shape
-    seen = np.empty(p, np.int64)
-    q = 0
-    for j in range(p):
-        if X[start + j] == X[start + j]:
-            seen[q] = j
-            q += 1
-    for i in range(p):
-        for j in range(d):
-            out.D[i, j] = 0.0
-        for j in range(p):
-            out.B[i, j] = 0.0
-            out.Omega[i, j] = 0.0
-    for a in range(q):
-        for b in range(q):
-            out.Omega[a, b] = R[seen[a], seen[b]]
+    ``v_m = c_m + D h + B (v_o - c_o) + noise of covariance Ω``. D, B (``room.fill``) and Ω have
+    rows for the missing coordinates and are zero elsewhere.
+    """
+    compactly()
+    d, p, room = w.d, w.p, w.room
+    n = find_seen(x, w, X, row)
+    clear(x, room.D, p * d)
+    clear(x, room.fill, p * p)
+    clear(x, room.Omega, p * p)
+    for a in range(n):
+        i = int(x[room.indices + a])
+        for b in range(n):
+            x[room.inverse + a * n + b] = x[room.R + i * p + int(x[room.indices + b])]
         for m in range(p):
-            out.solved[a, m] = R[seen[a], m]
-    factorize(out.Omega, q, SINGULAR, out.factor)
-    solve(out.factor, q, out.solved[:q])
-    for i in range(p):
-        for j in range(p):
-            out.Omega[i, j] = 0.0
+            x[room.solved + a * p + m] = x[room.R + i * p + m]
+    factorize(x, room.inverse, n, SINGULAR, room.factor)
+    solve(x, room.factor, n, p, room.solved)
     for m in range(p):
-        if X[start + m] == X[start + m]:
+        if X[row + m] == X[row + m]:
             continue
         for j in range(d):
-            out.D[m, j] = C[m, j]
-        for a in range(q):
-            x = out.solved[a, m]
-            out.B[m, seen[a]] = x
-            for j in range(d):
-                out.D[m, j] -= x * C[seen[a], j]
-        for n in range(m + 1):
-            if X[start + n] == X[start + n]:
+            s = x[room.C + m * d + j]
+            for a in range(n):
+                i = int(x[room.indices + a])
+                s -= x[room.solved + a * p + m] * x[room.C + i * d + j]
+            x[room.D + m * d + j] = s
+        for a in range(n):
+            x[room.fill + m * p + int(x[room.indices + a])] = x[room.solved + a * p + m]
+        for k in range(p):
+            if X[row + k] == X[row + k]:
                 continue
-            s = R[m, n]
-            for a in range(q):
-                s -= out.solved[a, m] * R[seen[a], n]
-            out.Omega[m, n] = s
-            out.Omega[n, m] = s
+            s = x[room.R + m * p + k]
+            for a in range(n):
+                i = int(x[room.indices + a])
+                s -= x[room.solved + a * p + m] * x[room.R + i * p + k]
+            x[room.Omega + m * p + k] = s

@@ -6,118 +6,99 @@ with f filtered and h predicted. V is a sum of squares, and so semidefinite. Whe
 steady the smoothed covariance becomes so too, backwards, and the rest of the run is skipped.
 """
 
-from collections import namedtuple
-
-import numpy as np
-
 from . import simd
-from .kalman_filter import STEADY, at, layout
-from .kalman_observation import MISSING, PARTIAL, _padded, empty_filled, fill
-from .options import kernel
-from .small_matrices import add_columns, add_congruence, largest_change, multiply_transposed
-
-#: Sums over the steps of a sequence of the covariances of its states: of the first, the last,
-#: those with an observation and those without, of neighbours (later, earlier); and of what is
-#: missing in partial steps, vv (p, p) and vh (p, d).
-Covariances = namedtuple("Covariances", "first last seen unseen lag vv vh")
-
-
-@kernel
-def empty_covariances(d, p):
-    return Covariances(
-        np.zeros((d, d)), np.zeros((d, d)), np.zeros((d, d)), np.zeros((d, d)), np.zeros((d, d)),
-        np.zeros((p, p)), np.zeros((p, d)),
-    )  # fmt: skip
+from .kalman_filter import STEADY
+from .kalman_observation import MISSING, PARTIAL, fill
+from .kalman_system import load_observation
+from .options import compactly, helper
+from .small_matrices import (
+    add,
+    add_columns,
+    add_congruence,
+    clear,
+    copy,
+    largest_change,
+    multiply_transposed,
+)
 
 
-@kernel
-def _put(source, out):
-    for i in range(source.shape[0]):
-        for j in range(source.shape[1]):
-            out[i, j] = source[i, j]
+@helper
+def _write(x, a, n, out, t):
+    compactly()
+    for i in range(n):
+        for j in range(n):
+            out[t, i, j] = x[a + i * n + j]
 
 
-@kernel
-def _add(source, factor, out):
-    for i in range(source.shape[0]):
-        for j in range(source.shape[1]):
-            out[i, j] += factor * source[i, j]
+@helper
+def smooth_covariances(x, w, X, kinds, start, n_steps, index, first, each, each_lag):
+    """Add up the smoothed covariances of the states of a sequence, from its records.
 
-
-@kernel
-def smooth_covariances(system, X, kinds, start, n_steps, r, path, sums, each, each_lag):
-    """Add up the smoothed covariances of a path's first ``n_steps`` steps.
-
-    ``each`` and ``each_lag``, unless empty, receive those of every step.
+    Those of the first and the last; the sums over steps with an observation and without, over
+    neighbours (later, earlier); and, over partial steps, of what is missing with itself, vv, and
+    with the state, vh. ``each`` and ``each_lag``, unless empty, receive those of every step.
     """
-    d, p = system.A.shape[1], system.C.shape[1]
-    where = layout(d, r)
-    dd = _padded(d)
-    filled = empty_filled(d, p)
-    V, new, J = np.zeros((d, d)), np.zeros((d, d)), np.zeros((d, d))
-    scratch, lag, wide = np.zeros((d, d)), np.zeros((d, d)), np.zeros((p, d))
-    for block in sums:
-        for i in range(block.shape[0]):
-            for j in range(block.shape[1]):
-                block[i, j] = 0.0
+    compactly()
+    d, p, dd, room, where, sums = w.d, w.p, w.dd, w.room, w.record, w.covariances
+    n = d * d
+    clear(x, sums.first, sums.vh + p * d - sums.first)
     t = n_steps - 1
     while t >= 0:
-        n = path.index[t]
-        record = path.records[n]
+        record = w.records + index[t] * where.size
+        steady = False
         if t == n_steps - 1:
-            for i in range(d):
-                for j in range(d):
-                    V[i, j] = record[where.F + i * d + j]
-            _put(V, sums.last)
-            steady = False
+            copy(x, record + where.F, n, room.V)
+            copy(x, room.V, n, sums.last)
         else:
             for i in range(d):
                 for j in range(d):
-                    J[i, j] = record[where.J + j * dd + i]
-                    new[i, j] = record[where.B + i * d + j]
-            multiply_transposed(V, J, lag)
-            add_congruence(J, V, scratch, new)
-            _add(lag, 1.0, sums.lag)
+                    x[room.gain + i * d + j] = x[record + where.J + j * dd + i]
+            multiply_transposed(x, room.V, room.gain, d, d, d, room.lag)
+            add(x, room.lag, 1.0, n, sums.lag)
             if each_lag.shape[0] > 0:
-                _put(lag, each_lag[t])
-            change = largest_change(new, V)
-            steady = path.first[n] < t and path.index[t + 1] == n
-            steady = steady and change <= STEADY * max(1.0, 0.5 * d)
-            _put(new, V)
-        kind = kinds[start + t]
+                _write(x, room.lag, d, each_lag, t)
+            copy(x, record + where.B, n, room.new)
+            add_congruence(x, room.gain, room.V, d, d, room.scratch, room.new)
+            steady = first[index[t]] < t and index[t + 1] == index[t]
+            if steady:
+                steady = largest_change(x, room.new, room.V, d) <= STEADY * max(1.0, 0.5 * d)
+            copy(x, room.new, n, room.V)
         count = 1
         if steady:
-            count += t - path.first[n]
-            multiply_transposed(V, J, lag)
-            _add(lag, count - 1.0, sums.lag)
-        _add(V, float(count), sums.unseen if kind == MISSING else sums.seen)
+            count += t - first[index[t]]
+            multiply_transposed(x, room.V, room.gain, d, d, d, room.lag)
+            add(x, room.lag, count - 1.0, n, sums.lag)
+        kind = kinds[start + t]
+        add(x, room.V, float(count), n, sums.unseen if kind == MISSING else sums.seen)
         if kind == PARTIAL:
-            fill(
-                system.C[at(system.C, t)], system.R[at(system.R, t)], X, (start + t) * p, filled
-            )
-            add_congruence(filled.D, V, wide, sums.vv)
-            _add(filled.Omega, 1.0, sums.vv)
-            _add(wide, 1.0, sums.vh)
+            if w.varies:
+                load_observation(x, w, t)
+            fill(x, w, X, (start + t) * p)
+            add_congruence(x, room.D, room.V, p, d, room.wide, sums.vv)
+            add(x, room.Omega, 1.0, p * p, sums.vv)
+            add(x, room.wide, 1.0, p * d, sums.vh)
         if each.shape[0] > 0:
             for s in range(count):
-                _put(V, each[t - s])
+                _write(x, room.V, d, each, t - s)
         if each_lag.shape[0] > 0:
             for s in range(1, count):
-                _put(lag, each_lag[t - s])
+                _write(x, room.lag, d, each_lag, t - s)
         t -= count
-    _put(V, sums.first)
+    copy(x, room.V, n, sums.first)
 
 
-@kernel
-def smooth_means(path, n_steps, d, r, predicted, filtered, scratch):
+@helper
+def smooth_means(x, w, n_steps, index):
     """Turn filtered means into smoothed ones, in place."""
-    dd = _padded(d)
-    where = layout(d, r)
+    d, dd, room, where = w.d, w.dd, w.room, w.record
     for s in range(1, n_steps):
         t = n_steps - 1 - s
-        here, after = t * dd, (t + 1) * dd
+        after = (t + 1) * dd
         for i in range(0, dd, simd.LANES):
-            difference = simd.load(filtered, after + i) - simd.load(predicted, after + i)
-            simd.store(scratch, i, difference)
-        record = path.records[path.index[t]]
-        add_columns(record, where.J, d, dd, scratch, 0, filtered, here)
+            simd.store(
+                x,
+                room.delta + i,
+                simd.load(x, w.states + after + i) - simd.load(x, w.predicted + after + i),
+            )
+        record = w.records + index[t] * where.size
+        add_columns(x, record + where.J, d, dd, room.delta, w.states + t * dd)

@@ -4,238 +4,181 @@ States are taken about a reference (a smoothed state) and observations about the
 so that nothing far from the origin loses digits; Python makes moments about the means of them.
 """
 
-from collections import namedtuple
-
 import numpy as np
 
-from .kalman_filter import at, empty_path, empty_work, filter_covariances, filter_means, flat_system
-from .kalman_observation import (
-    COMPLETE,
-    MISSING,
-    PARTIAL,
-    _padded,
-    _reduced_size,
-    empty_filled,
-    empty_reduced,
-    fill,
-    reduce,
-)
-from .kalman_smoother import empty_covariances, smooth_covariances, smooth_means
-from .options import kernel
-from .small_matrices import add_outer
-
-#: Weighted sums of states (padded to dd) and of their products (d × dd), of the first state, the
-#: last, those with an observation and those without, of neighbours (later, earlier); of
-#: observations with states vh (p × dd); of observations v and vv (p × pp).
-#: ``numbers``: sum of the weights, log-likelihood, transitions, steps observed, rows in v and vv.
-Sums = namedtuple(
-    "Sums",
-    "numbers reference first first2 last last2 seen seen2 unseen unseen2 lag vh v vv",
-)
+from .kalman_filter import filter_covariances, filter_means
+from .kalman_observation import COMPLETE, MISSING, PARTIAL, fill, reduce
+from .kalman_smoother import smooth_covariances, smooth_means
+from .kalman_system import load_observation, load_transition
+from .options import compactly, helper, kernel
+from .small_matrices import add, add_outer, copy
 
 
-@kernel
-def empty_sums(d, p):
-    dd, pp = _padded(d), _padded(p)
-    return Sums(
-        np.zeros(5), np.zeros(dd), np.zeros(dd), np.zeros(d * dd), np.zeros(dd), np.zeros(d * dd),
-        np.zeros(dd), np.zeros(d * dd), np.zeros(dd), np.zeros(d * dd), np.zeros(d * dd),
-        np.zeros(p * dd), np.zeros(pp), np.zeros(p * pp),
-    )  # fmt: skip
-
-
-@kernel
-def _add_vector(x, at, n, weight, out):
+@helper
+def _add_padded(x, a, weight, n, m, stride, out):
+    compactly()
     for i in range(n):
-        out[i] += weight * x[at + i]
+        for j in range(m):
+            x[out + i * stride + j] += weight * x[a + i * m + j]
 
 
-@kernel
-def _add_matrix(matrix, weight, stride, out):
-    for i in range(matrix.shape[0]):
-        for j in range(matrix.shape[1]):
-            out[i * stride + j] += weight * matrix[i, j]
-
-
-@kernel
-def add_means(
-    system, X, kinds, start, n_steps, weight, centre, with_rows, states, filled, row_buffer, sums
-):  # fmt: skip
-    """Add the products of a sequence's smoothed means, which are centred in place."""
-    d, p = system.A.shape[1], system.C.shape[1]
-    dd, pp = _padded(d), _padded(p)
-    if sums.numbers[0] == 0.0:
-        for i in range(d):
-            sums.reference[i] = states[(n_steps - 1) * dd + i]
-    u, raw = row_buffer[0], row_buffer[1]
-    for t in range(n_steps):
-        here = t * dd
-        kind = kinds[start + t]
-        row = (start + t) * p
-        if kind == PARTIAL:
-            C, R = system.C[at(system.C, t)], system.R[at(system.R, t)]
-            c = system.c[at(system.c, t)]
-            fill(C, R, X, row, filled)
-            for j in range(p):
-                raw[j] = X[row + j] - c[j] if X[row + j] == X[row + j] else 0.0
-            for j in range(p):
-                if X[row + j] == X[row + j]:
-                    u[j] = X[row + j] - centre[j]
-                else:
-                    s = c[j] - centre[j]
-                    for k in range(d):
-                        s += filled.D[j, k] * states[here + k]
-                    for k in range(p):
-                        s += filled.B[j, k] * raw[k]
-                    u[j] = s
-        elif kind == COMPLETE:
-            for j in range(p):
-                u[j] = X[row + j] - centre[j]
-        for i in range(dd):
-            states[here + i] -= sums.reference[i]
-        if kind == MISSING:
-            _add_vector(states, here, dd, weight, sums.unseen)
-            add_outer(states, here, d, weight, states, here, dd, sums.unseen2)
-        else:
-            _add_vector(states, here, dd, weight, sums.seen)
-            add_outer(states, here, d, weight, states, here, dd, sums.seen2)
-            add_outer(u, 0, p, weight, states, here, dd, sums.vh)
-            sums.numbers[3] += weight
-            if kind == PARTIAL or with_rows:
-                _add_vector(u, 0, p, weight, sums.v)
-                add_outer(u, 0, p, weight, u, 0, pp, sums.vv)
-                sums.numbers[4] += weight
-        if t > 0:
-            add_outer(states, here, d, weight, states, here - dd, dd, sums.lag)
-    end = (n_steps - 1) * dd
-    _add_vector(states, 0, dd, weight, sums.first)
-    add_outer(states, 0, d, weight, states, 0, dd, sums.first2)
-    _add_vector(states, end, dd, weight, sums.last)
-    add_outer(states, end, d, weight, states, end, dd, sums.last2)
-
-
-@kernel
-def add_covariances(covariances, weight, dd, pp, sums):
+@helper
+def add_covariances(x, w, weight):
     """Add the sums of a sequence's covariances."""
-    _add_matrix(covariances.first, weight, dd, sums.first2)
-    _add_matrix(covariances.last, weight, dd, sums.last2)
-    _add_matrix(covariances.seen, weight, dd, sums.seen2)
-    _add_matrix(covariances.unseen, weight, dd, sums.unseen2)
-    _add_matrix(covariances.lag, weight, dd, sums.lag)
-    _add_matrix(covariances.vh, weight, dd, sums.vh)
-    _add_matrix(covariances.vv, weight, pp, sums.vv)
+    compactly()
+    d, p, dd, c, s = w.d, w.p, w.dd, w.covariances, w.sums
+    _add_padded(x, c.first, weight, d, d, dd, s.first2)
+    _add_padded(x, c.last, weight, d, d, dd, s.last2)
+    _add_padded(x, c.seen, weight, d, d, dd, s.seen2)
+    _add_padded(x, c.unseen, weight, d, d, dd, s.unseen2)
+    _add_padded(x, c.lag, weight, d, d, dd, s.lag)
+    _add_padded(x, c.vh, weight, p, d, dd, s.vh)
+    _add_padded(x, c.vv, weight, p, p, w.pp, s.vv)
+
+
+@helper
+def read_row(x, w, X, kind, row, t, centre):
+    """The observation about ``centre`` in ``u``; what is missing as the smoothed state has it."""
+    d, p, room = w.d, w.p, w.room
+    if kind == COMPLETE:
+        for j in range(p):
+            x[room.u + j] = X[row + j] - centre[j]
+        return
+    if w.varies:
+        load_observation(x, w, t)
+    fill(x, w, X, row)
+    for j in range(p):
+        v = X[row + j]
+        x[room.raw + j] = v - x[room.c + j] if v == v else 0.0
+    for j in range(p):
+        s = X[row + j] - centre[j]
+        if s != s:
+            s = x[room.c + j] - centre[j]
+            for k in range(d):
+                s += x[room.D + j * d + k] * x[w.states + t * w.dd + k]
+            for k in range(p):
+                s += x[room.fill + j * p + k] * x[room.raw + k]
+        x[room.u + j] = s
+
+
+@helper
+def add_means(x, w, X, kinds, start, n_steps, weight, centre, with_rows):
+    """Add the products of a sequence's smoothed means, which become relative to the reference."""
+    d, p, dd, pp, room, sums = w.d, w.p, w.dd, w.pp, w.room, w.sums
+    end = w.states + (n_steps - 1) * dd
+    if x[sums.weight] == 0.0:
+        copy(x, end, dd, sums.reference)
+    for t in range(n_steps):
+        here = w.states + t * dd
+        kind = kinds[start + t]
+        if kind != MISSING:
+            read_row(x, w, X, kind, (start + t) * p, t, centre)
+        add(x, sums.reference, -1.0, dd, here)
+        if kind == MISSING:
+            add(x, here, weight, dd, sums.unseen)
+            add_outer(x, here, d, weight, here, dd, sums.unseen2)
+        else:
+            add(x, here, weight, dd, sums.seen)
+            add_outer(x, here, d, weight, here, dd, sums.seen2)
+            add_outer(x, room.u, p, weight, here, dd, sums.vh)
+            x[sums.observed] += weight
+            if with_rows or kind == PARTIAL:
+                add(x, room.u, weight, p, sums.v)
+                add_outer(x, room.u, p, weight, room.u, pp, sums.vv)
+                x[sums.rows] += weight
+        if t > 0:
+            add_outer(x, here, d, weight, here - dd, dd, sums.lag)
+    add(x, w.states, weight, dd, sums.first)
+    add_outer(x, w.states, d, weight, w.states, dd, sums.first2)
+    add(x, end, weight, dd, sums.last)
+    add_outer(x, end, d, weight, end, dd, sums.last2)
 
 
 @kernel
 def expect(
-    system, X, kinds, starts, order, shares, weights, centre, with_rest, with_rows, sums,
+    x, w, X, kinds, starts, order, shares, weights, centre, with_rest, with_rows,
     log_likelihoods,
 ):  # fmt: skip
-    """Add the expected statistics of the sequences ``order`` to ``sums``.
+    """Add the expected statistics of the sequences ``order`` to the sums.
 
     Sequence s has the rows ``starts[s]`` to ``starts[s + 1]``. ``shares[i]`` says that the i-th in
     order has the covariances of the one before, as far as it reaches. ``log_likelihoods``, unless
-    empty, receives each one's, and no statistics are computed. Returns the sequence and the step
-    where an observation has no density, or (-1, -1).
+    empty, receives each one's, and no statistics are computed. Returns the array to work in, which
+    may have grown, and the sequence and the step where an observation has no density, or -1, -1.
     """
-    d, p = system.A.shape[1], system.C.shape[1]
-    r = _reduced_size(d, p, system.direct)
-    dd, pp, rr = _padded(d), _padded(p), _padded(r)
-    whole, partial = empty_reduced(d, p, system.direct), empty_reduced(d, p, system.direct)
-    if not reduce(system.C[0], system.R[0], system.direct, np.zeros(p), 0, whole):
-        return 0, 0
-    filled = empty_filled(d, p)
-    work = empty_work(d, r)
-    columns, offsets = flat_system(system)
-    covariances = empty_covariances(d, p)
+    load_transition(x, w, 0)
+    load_observation(x, w, 0)
+    if not reduce(x, w, X, np.int64(-1), w.whole):
+        return x, 0, 0
     longest = 1
-    for i in range(order.shape[0]):
-        longest = max(longest, starts[order[i] + 1] - starts[order[i]])
-    predicted, states = np.zeros(longest * dd), np.zeros(longest * dd)
-    buffer = np.zeros((4, max(pp, rr, dd)))
-    path = empty_path(longest, d, r)
-    none, no_steps = np.zeros((0, d, d)), np.zeros(0)
-    only_scores = log_likelihoods.shape[0] > 0
-    summed = -1
+    for s in order:
+        longest = max(longest, starts[s + 1] - starts[s])
+    index, first = np.empty(longest, np.int64), np.empty(longest, np.int64)
+    none, no_steps = np.empty((0, 0, 0)), np.empty(0)
+    reach, summed = 0, 0
     for i in range(order.shape[0]):
         s = order[i]
         start = starts[s]
         n_steps = starts[s + 1] - start
-        weight = weights[s] if weights.shape[0] > 0 else 1.0
-        if i == 0 or not shares[i] or path.counts[1] < n_steps:
-            path, failed = filter_covariances(
-                system, X, kinds, start, n_steps, whole, partial, path, work
+        if not shares[i] or reach < n_steps:
+            x, failed = filter_covariances(
+                x, w, X, kinds, start, n_steps, index, first
             )
             if failed >= 0:
-                return s, failed
-            summed = -1
+                return x, s, failed
+            reach, summed = n_steps, 0
         log_likelihood = filter_means(
-            system, columns, offsets, X, kinds, start, n_steps, whole, partial, path, with_rest,
-            predicted, states, no_steps, buffer,
-        )  # fmt: skip
-        if only_scores:
+            x, w, X, kinds, start, n_steps, index, with_rest, no_steps
+        )
+        if log_likelihoods.shape[0] > 0:
             log_likelihoods[s] = log_likelihood
             continue
+        weight = weights[s] if weights.shape[0] > 0 else 1.0
         if weight == 0.0:
             continue
         if summed != n_steps:
             smooth_covariances(
-                system, X, kinds, start, n_steps, r, path, covariances, none, none
+                x, w, X, kinds, start, n_steps, index, first, none, none
             )
             summed = n_steps
-        smooth_means(path, n_steps, d, r, predicted, states, buffer[0])
-        add_means(
-            system, X, kinds, start, n_steps, weight, centre, with_rows, states, filled, buffer,
-            sums,
-        )  # fmt: skip
-        add_covariances(covariances, weight, dd, pp, sums)
-        sums.numbers[0] += weight
-        sums.numbers[1] += weight * log_likelihood
-        sums.numbers[2] += weight * (n_steps - 1)
-    return -1, -1
+        smooth_means(x, w, n_steps, index)
+        add_means(x, w, X, kinds, start, n_steps, weight, centre, with_rows)
+        add_covariances(x, w, weight)
+        x[w.sums.weight] += weight
+        x[w.sums.log_likelihood] += weight * log_likelihood
+        x[w.sums.transitions] += weight * (n_steps - 1)
+    return x, -1, -1
 
 
 @kernel
-def infer(
-    system, X, kinds, start, n_steps, smooth, means, covariances, lags, each_log_likelihood
-):
+def infer(x, w, X, kinds, smooth, means, covariances, lags, log_likelihoods):
     """Filtered or smoothed means (T, d) and covariances (T, d, d) of one sequence.
 
-    ``lags[t]``, if there is room, is the covariance of state t + 1 with state t. Returns the step
-    where an observation has no density, or -1.
+    ``lags[t]``, unless there is no room, is the covariance of state t + 1 with state t. Returns
+    the step where an observation has no density, or -1.
     """
-    d, p = system.A.shape[1], system.C.shape[1]
-    r = _reduced_size(d, p, system.direct)
-    dd, pp, rr = _padded(d), _padded(p), _padded(r)
-    whole, partial = empty_reduced(d, p, system.direct), empty_reduced(d, p, system.direct)
-    if not reduce(system.C[0], system.R[0], system.direct, np.zeros(p), 0, whole):
+    n_steps, d = means.shape
+    load_transition(x, w, 0)
+    load_observation(x, w, 0)
+    if not reduce(x, w, X, np.int64(-1), w.whole):
         return 0
-    work = empty_work(d, r)
-    columns, offsets = flat_system(system)
-    path, failed = filter_covariances(
-        system, X, kinds, start, n_steps, whole, partial, empty_path(n_steps, d, r), work
-    )
+    index, first = np.empty(n_steps, np.int64), np.empty(n_steps, np.int64)
+    x, failed = filter_covariances(x, w, X, kinds, 0, n_steps, index, first)
     if failed >= 0:
         return failed
-    predicted, states = np.zeros(n_steps * dd), np.zeros(n_steps * dd)
-    buffer = np.zeros((4, max(pp, rr, dd)))
-    filter_means(
-        system, columns, offsets, X, kinds, start, n_steps, whole, partial, path, True,
-        predicted, states, each_log_likelihood, buffer,
-    )  # fmt: skip
+    filter_means(x, w, X, kinds, 0, n_steps, index, True, log_likelihoods)
     if smooth:
-        smooth_means(path, n_steps, d, r, predicted, states, buffer[0])
         smooth_covariances(
-            system, X, kinds, start, n_steps, r, path, empty_covariances(d, p), covariances, lags
+            x, w, X, kinds, 0, n_steps, index, first, covariances, lags
         )
+        smooth_means(x, w, n_steps, index)
     else:
-        where = path.records.shape[1] - 1 - 2 * d * d
         for t in range(covariances.shape[0]):
-            record = path.records[path.index[t]]
+            F = w.records + index[t] * w.record.size + w.record.F
             for i in range(d):
                 for j in range(d):
-                    covariances[t, i, j] = record[where + i * d + j]
+                    covariances[t, i, j] = x[F + i * d + j]
     for t in range(n_steps):
         for i in range(d):
-            means[t, i] = states[t * dd + i]
+            means[t, i] = x[w.states + t * w.dd + i]
     return -1
