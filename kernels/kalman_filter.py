@@ -18,7 +18,7 @@ import numpy as np
 from . import simd
 from .kalman_observation import COMPLETE, MISSING, PARTIAL, reduce
 from .kalman_system import load_observation, load_transition
-from .options import compactly, helper
+from .options import apart, compactly, helper
 from .small_matrices import (
     SINGULAR,
     add_columns,
@@ -168,6 +168,7 @@ def filter_means(x, w, X, kinds, start, n_steps, index, with_rest, steps):
     ``steps``, unless empty, receives the log-likelihood of each step. Without ``with_rest`` the
     log-likelihood lacks ``-½ |rest (v - c)|²`` of complete steps.
     """
+    apart()
     d, p, r, dd, rr, pp, room, where = w.d, w.p, w.r, w.dd, w.rr, w.pp, w.room, w.record
     log_likelihood = 0.0
     copy(x, w.system.m, d, w.predicted)

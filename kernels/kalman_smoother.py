@@ -10,7 +10,7 @@ from . import simd
 from .kalman_filter import STEADY
 from .kalman_observation import MISSING, PARTIAL, fill
 from .kalman_system import load_observation
-from .options import compactly, helper
+from .options import apart, compactly, helper
 from .small_matrices import (
     add,
     add_columns,
@@ -90,6 +90,7 @@ def smooth_covariances(x, w, X, kinds, start, n_steps, index, first, each, each_
 @helper
 def smooth_means(x, w, n_steps, index):
     """Turn filtered means into smoothed ones, in place."""
+    apart()
     d, dd, room, where = w.d, w.dd, w.room, w.record
     for s in range(1, n_steps):
         t = n_steps - 1 - s

@@ -7,10 +7,19 @@ so that nothing far from the origin loses digits; Python makes moments about the
 import numpy as np
 
 from .kalman_filter import filter_covariances, filter_means
+from .kalman_lanes import (
+    LEAST,
+    MOST,
+    add_lanes,
+    block_size,
+    lanes_for,
+    log_determinants,
+    smooth_lanes,
+)
 from .kalman_observation import COMPLETE, MISSING, PARTIAL, fill, reduce
 from .kalman_smoother import smooth_covariances, smooth_means
 from .kalman_system import load_observation, load_transition
-from .options import compactly, helper, kernel
+from .options import apart, compactly, helper, kernel
 from .small_matrices import add, add_outer, copy
 
 
@@ -39,6 +48,7 @@ def add_covariances(x, w, weight):
 @helper
 def read_row(x, w, X, kind, row, t, centre):
     """The observation about ``centre`` in ``u``; what is missing as the smoothed state has it."""
+    apart()
     d, p, room = w.d, w.p, w.room
     if kind == COMPLETE:
         for j in range(p):
@@ -64,6 +74,7 @@ def read_row(x, w, X, kind, row, t, centre):
 @helper
 def add_means(x, w, X, kinds, start, n_steps, weight, centre, with_rows):
     """Add the products of a sequence's smoothed means, which become relative to the reference."""
+    apart()
     d, p, dd, pp, room, sums = w.d, w.p, w.dd, w.pp, w.room, w.sums
     end = w.states + (n_steps - 1) * dd
     if x[sums.weight] == 0.0:
@@ -94,6 +105,27 @@ def add_means(x, w, X, kinds, start, n_steps, weight, centre, with_rows):
     add_outer(x, end, d, weight, end, dd, sums.last2)
 
 
+@helper
+def alike(w, kinds, starts, order, shares, i, n_steps, with_rest):
+    """How many sequences from the i-th on go side by side: complete, and all of one length."""
+    compactly()
+    most = lanes_for(w, n_steps)
+    if w.varies or with_rest:
+        return 0
+    count = 0
+    while count < most and i + count < order.shape[0]:
+        s = order[i + count]
+        if starts[s + 1] - starts[s] != n_steps or (count > 0 and not shares[i + count]):
+            break
+        count += 1
+    if count < LEAST:
+        return 0
+    for t in range(starts[order[i]], starts[order[i]] + n_steps):
+        if kinds[t] != COMPLETE:
+            return 0
+    return count // 4 * 4
+
+
 @kernel
 def expect(
     x, w, X, kinds, starts, order, shares, weights, centre, with_rest, with_rows,
@@ -116,31 +148,51 @@ def expect(
     index, first = np.empty(longest, np.int64), np.empty(longest, np.int64)
     none, no_steps = np.empty((0, 0, 0)), np.empty(0)
     reach, summed = 0, 0
-    for i in range(order.shape[0]):
+    only_scores = log_likelihoods.shape[0] > 0
+    y, lane_likelihoods = np.empty(0), np.empty(MOST)
+    i = np.int64(0)
+    while i < order.shape[0]:
         s = order[i]
         start = starts[s]
         n_steps = starts[s + 1] - start
         if not shares[i] or reach < n_steps:
-            x, failed = filter_covariances(
-                x, w, X, kinds, start, n_steps, index, first
-            )
+            x, failed = filter_covariances(x, w, X, kinds, start, n_steps, index, first)
             if failed >= 0:
                 return x, s, failed
             reach, summed = n_steps, 0
+        if not only_scores and summed != n_steps:
+            smooth_covariances(x, w, X, kinds, start, n_steps, index, first, none, none)
+            summed = n_steps
+        width = alike(w, kinds, starts, order, shares, i, n_steps, with_rest)
+        if width > 0:
+            size = block_size(w, n_steps, width)
+            if y.shape[0] < size:
+                y = np.empty(size)
+            smooth_lanes(
+                x, w, X, starts, order, i, width, n_steps, index, centre, y, lane_likelihoods
+            )
+            add_lanes(x, w, order, i, width, n_steps, weights, with_rows, y)
+            constant = log_determinants(x, w, n_steps, index)
+            total = 0.0
+            for l in range(width):
+                weight = weights[order[i + l]] if weights.shape[0] > 0 else 1.0
+                x[w.sums.log_likelihood] += weight * (lane_likelihoods[l] + constant)
+                x[w.sums.weight] += weight
+                x[w.sums.transitions] += weight * (n_steps - 1)
+                total += weight
+            add_covariances(x, w, total)
+            i += width
+            continue
+        i += 1
         log_likelihood = filter_means(
             x, w, X, kinds, start, n_steps, index, with_rest, no_steps
         )
-        if log_likelihoods.shape[0] > 0:
+        if only_scores:
             log_likelihoods[s] = log_likelihood
             continue
         weight = weights[s] if weights.shape[0] > 0 else 1.0
         if weight == 0.0:
             continue
-        if summed != n_steps:
-            smooth_covariances(
-                x, w, X, kinds, start, n_steps, index, first, none, none
-            )
-            summed = n_steps
         smooth_means(x, w, n_steps, index)
         add_means(x, w, X, kinds, start, n_steps, weight, centre, with_rows)
         add_covariances(x, w, weight)

@@ -89,17 +89,24 @@ def implements(generic, kind):
     return register
 
 
-@intrinsic
-def compactly(typing_context):
-    """Called at the head of a helper: compile it small, and as a call in its callers.
+def _attributes(name, *attributes):
+    @intrinsic
+    def mark(typing_context):
+        def generate(context, builder, signature, arguments):
+            for attribute in attributes:
+                builder.function.attributes.add(attribute)
+            return context.get_dummy_value()
 
-    For short loops over small matrices, which LLVM would otherwise unroll, vectorise, and paste
-    into every place that uses them.
-    """
+        return types.void(), generate
 
-    def generate(context, builder, signature, arguments):
-        for attribute in ("noinline", "optsize"):
-            builder.function.attributes.add(attribute)
-        return context.get_dummy_value()
+    mark.__name__ = name
+    return mark
 
-    return types.void(), generate
+
+#: Called at the head of a helper: keep it a function that its callers call. LLVM would otherwise
+#: paste it into each of them and optimise it there again.
+apart = _attributes("apart", "noinline")
+
+#: The same, and compile it small: for short loops over small matrices, which LLVM would otherwise
+#: unroll and vectorise.
+compactly = _attributes("compactly", "noinline", "optsize")
