@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .dirichlet import Dirichlet
     from .families import ExponentialFamily
     from .gaussian_mixture import GaussianMixture
+    from .kalman_filter import KalmanFilter
     from .learning_rate import Decay
     from .mixture import Mixture
     from .saving import load, save
@@ -26,6 +27,7 @@ __all__ = [
     "Dirichlet",
     "ExponentialFamily",
     "GaussianMixture",
+    "KalmanFilter",
     "Mixture",
     "Statistics",
     "average",
@@ -42,6 +44,7 @@ _HOMES = {
     "Dirichlet": "dirichlet",
     "ExponentialFamily": "families",
     "GaussianMixture": "gaussian_mixture",
+    "KalmanFilter": "kalman_filter",
     "Mixture": "mixture",
     "Statistics": "statistics",
     "average": "combining",

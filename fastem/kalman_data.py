@@ -12,7 +12,7 @@ from .data import Stream
 from .kernels.kalman_observation import COMPLETE, MISSING, PARTIAL
 from .parallel import chunks
 
-__all__ = ["Sequences", "as_sequences", "is_sequence_stream"]
+__all__ = ["SequenceStream", "Sequences", "as_sequences", "is_sequence_stream"]
 
 # Rows whose products are added at a time.
 _ROWS = 65_536
@@ -116,7 +116,9 @@ class Sequences:
         complete = np.flatnonzero(self.complete)
         # The longest first: the others' covariances are the beginning of its own.
         complete = complete[np.argsort(-self.lengths[complete], kind="stable")]
-        others = sorted(np.flatnonzero(~self.complete), key=lambda s: (self.lengths[s], self._pattern(s)))
+        others = sorted(
+            np.flatnonzero(~self.complete), key=lambda s: (self.lengths[s], self._pattern(s))
+        )
         parts = []
         for order, least in (
             (complete, _LEAST_COMPLETE),
@@ -147,9 +149,38 @@ class Sequences:
         return total, first, second
 
 
+class SequenceStream:
+    """Sequences that come piece by piece, as often as a pass is wanted.
+
+    Parameters
+    ----------
+    source : callable or iterable
+        A function that returns a new iterator, or an object that can be iterated over again. Each
+        item is a sequence, a list of sequences or a 3-D array, or a pair of such and weights.
+    n_columns : int, optional
+        How many columns each must have; by default as many as the first.
+    once : bool, default=False
+        Whether one pass is all that is wanted, so that an iterator will do.
+    """
+
+    def __init__(self, source, n_columns=None, *, once=False):
+        self._stream = Stream(source, self._check, once=once)
+        self.n_columns = n_columns
+
+    def _check(self, X, sample_weight):
+        sequences = as_sequences(X, None, sample_weight, self.n_columns)
+        self.n_columns = sequences.X.shape[1]
+        return sequences, None
+
+    def tables(self) -> Iterator[Sequences]:
+        """The pieces of one pass."""
+        for table in self._stream.tables():
+            yield table.X
+
+
 def is_sequence_stream(X) -> bool:
     """Whether ``X`` is a stream of pieces of data, and not data."""
-    return callable(X) or isinstance(X, (Iterator, Stream))
+    return callable(X) or isinstance(X, Iterator)
 
 
 def as_sequences(X, lengths=None, sample_weight=None, n_columns=None) -> Sequences:
@@ -212,15 +243,11 @@ def _rows(X, name, n_columns):
         rows = rows.reshape(-1, 1)
         mask = None if mask is None else mask.reshape(-1, 1)
     if rows.ndim != 2:
-        raise ValueError(
-            f"{name} must have the shape (n_timesteps, n_dim_obs); got {rows.shape}."
-        )
+        raise ValueError(f"{name} must have the shape (n_timesteps, n_dim_obs); got {rows.shape}.")
     if rows.shape[1] == 0:
         raise ValueError(f"{name} has no columns: its shape is {rows.shape}.")
     if n_columns is not None and rows.shape[1] != n_columns:
-        raise ValueError(
-            f"{name} has {rows.shape[1]} columns, and the model observes {n_columns}."
-        )
+        raise ValueError(f"{name} has {rows.shape[1]} columns, and the model observes {n_columns}.")
     if mask is not None:
         rows[mask.any(axis=1)] = np.nan
     wrong = np.isinf(rows)

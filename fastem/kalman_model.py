@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from . import algebra
 from .dirichlet_model import Lengths
-from .kalman_constrained import constrained_covariance, constrained_regression
-from .kalman_data import Sequences, as_sequences, is_sequence_stream
-from .data import Stream
-from .kernels import kalman_maximize, kalman_own, kalman_statistics
+from .kalman_constrained import constrained_regression
+from .kalman_data import Sequences, SequenceStream, as_sequences, is_sequence_stream
+from .kernels import kalman_maximize, kalman_online, kalman_own, kalman_statistics
 from .kernels.kalman_system import workspace
+from .learning_rate import step_size
 from .parallel import in_order
 from .statistics import Expectation, Moments, Statistics
 
@@ -96,11 +97,7 @@ class KalmanModel:
         centre = self.c + self.C @ self.m
         shares = lengths.shares[order] / lengths.shares.sum()
         if not kalman_own.own(x, w, lengths.values[order], shares, centre):
-            raise ValueError(
-                "The state grows without bound over the length of the sequences: the transition "
-                "matrix has an eigenvalue above one, and the model's own statistics are infinite. "
-                "Give shorter sequences (horizon), or use memory='statistics'."
-            )
+            raise ValueError(_INFINITE)
         return _statistics(x, w, centre)
 
     def maximize(self, statistics: Statistics) -> KalmanModel:
@@ -183,13 +180,14 @@ class KalmanModel:
             }
         )
 
-    def brought_to(self, other) -> KalmanModel:
-        """This model with its states in the basis of ``other``.
+    def change_to(self, other) -> np.ndarray:
+        """The matrix that takes the states to the basis of ``other``.
 
-        The basis is that in which the two models' observability matrices ``(C, CA, CA², ...)``
+        That basis is that in which the two models' observability matrices ``(C, CA, CA², ...)``
         agree, in the least-squares sense, each row in units of the noise of ``other``.
         """
-        unit = np.linalg.cholesky(other.R + 1e-12 * np.trace(other.R) / len(other.R) * np.eye(len(other.R)))
+        scale = np.trace(other.R) / len(other.R) or 1.0
+        unit = np.linalg.cholesky(other.R + 1e-12 * scale * np.eye(len(other.R)))
         mine, theirs = (_observability(m.A, m.C, unit) for m in (self, other))
         T, _, rank, _ = np.linalg.lstsq(theirs, mine, rcond=None)
         if rank < len(self.m) or np.linalg.cond(T) > 1e12:
@@ -197,7 +195,15 @@ class KalmanModel:
                 "The states of these models cannot be aligned: some direction of the state is not "
                 "observed, so that its basis cannot be told from the observations."
             )
+        return T
+
+    def changed(self, T) -> KalmanModel:
+        """This model after a change of basis."""
         return self.transformed(T)
+
+    def undone(self, T) -> KalmanModel:
+        """This model with a change of basis undone."""
+        return self.transformed(np.linalg.inv(T))
 
     def draw(self, n_samples, rng, horizon=None) -> Sequences:
         """Sequences from the model; ``horizon`` is their length, or :class:`Lengths`."""
@@ -321,6 +327,53 @@ class KalmanModel:
             raise ValueError(_no_density(failed))
         return means, covariances, neighbours, gains
 
+    def learn_online(self, sequences, etas, batch_size, memory=None):
+        """Online steps over the sequences in order; the model and the memory after them.
+
+        The loop is in a kernel, unless single entries of parameters are held fixed.
+        """
+        self._check_width(sequences)
+        modes = self.modes()
+        if modes is None:
+            return self._learn_in_steps(sequences, etas, batch_size, memory)
+        x, w = workspace(self.system, int(sequences.lengths.max()), self.direct)
+        centre = sequences.centre
+        remembered = np.empty(0) if memory is None else _sums(memory, x, w, centre)
+        shares = sequences.shares(np.arange(len(sequences)))
+        shares[::batch_size] = False
+        rhos = np.array([step_size(eta) for eta in etas])
+        x, sequence, step, done = kalman_online.online(
+            x, w, sequences.X.reshape(-1), sequences.kinds, sequences.starts, shares,
+            sequences.weights, centre, batch_size, rhos, modes, remembered,
+        )  # fmt: skip
+        if step == -2:
+            raise ValueError(f"{_INFINITE} (at online step {done + 1})")
+        if sequence >= 0:
+            raise ValueError(f"{_no_density(step, sequence)} (at online step {done + 1})")
+        letters = {}
+        for letter in NAMES.values():
+            at, like = w.system[letter], getattr(self, letter)
+            letters[letter] = x[at : at + like.size].reshape(like.shape).copy()
+        if not all(np.isfinite(value).all() for value in letters.values()):
+            raise ValueError(
+                "The online steps diverged: some parameters are not finite. Try a smaller "
+                "learning_rate or larger batches."
+            )
+        if memory is not None:
+            x[w.sums.weight : w.sums.weight + len(remembered)] = remembered
+            memory = _statistics(x, w, centre)
+        return self._with(letters), memory
+
+    def _learn_in_steps(self, sequences, etas, batch_size, memory):
+        model = self
+        for step, start in enumerate(range(0, len(sequences), batch_size)):
+            part = sequences[start : start + batch_size]
+            if not part.total_weight > 0:
+                continue
+            model, statistics = algebra.online(model, part, etas[step], memory)
+            memory = None if memory is None else statistics
+        return model, memory
+
     def _lengths(self, horizon):
         horizon = self.horizon if horizon is None else horizon
         if horizon is None:
@@ -385,9 +438,9 @@ class KalmanModel:
 
 
 def _as_data(data):
-    if isinstance(data, (Sequences, Stream)):
+    if isinstance(data, (Sequences, SequenceStream)):
         return data
-    return Stream(data) if is_sequence_stream(data) else as_sequences(data)
+    return SequenceStream(data) if is_sequence_stream(data) else as_sequences(data)
 
 
 def _symmetric(matrix):
@@ -485,6 +538,56 @@ def _log_density(moments, W, w, N, name):
         ) from None
     half = np.linalg.solve(L, np.linalg.solve(L, residual).T)
     return -0.5 * (n * (k * np.log(2 * np.pi) + 2 * np.log(np.diag(L)).sum()) + np.trace(half))
+
+
+def _sums(statistics, x, w, centre):
+    """A kernel's sums with these moments: the inverse of :func:`_statistics`."""
+    d, p, dd, pp, sums = int(w.d), int(w.p), int(w.dd), int(w.pp), w.sums
+    out = np.zeros(int(sums.vv + p * pp - sums.weight))
+    initial, transition, observation = (
+        statistics[name] for name in ("initial", "transition", "observation")
+    )
+    reference = observation.mean[0][p:]
+
+    def raw(moments, about):
+        n, mean = moments.mass[0], moments.mean[0] - about
+        return n, n * mean, moments.scatter[0] + n * np.outer(mean, mean)
+
+    n, first, first2 = raw(initial, reference)
+    transitions, pair, pair2 = raw(transition, np.concatenate([reference, reference]))
+    observed, row, row2 = raw(observation, np.concatenate([centre, reference]))
+    states, states2 = pair[:d] + first, pair2[:d, :d] + first2
+
+    def put(name, value, stride=dd):
+        at = sums[name] - sums.weight
+        padded = np.zeros((value.shape[0], stride)) if value.ndim == 2 else np.zeros(stride)
+        padded[..., : value.shape[-1]] = value
+        out[at : at + padded.size] = padded.ravel()
+
+    for name, value in (("weight", n), ("transitions", transitions), ("observed", observed),
+                        ("rows", observed)):  # fmt: skip
+        out[sums[name] - sums.weight] = value
+    put("reference", reference)
+    put("first", first)
+    put("first2", first2)
+    put("last", states - pair[d:])
+    put("last2", states2 - pair2[d:, d:])
+    put("seen", row[p:])
+    put("seen2", row2[p:, p:])
+    put("unseen", states - row[p:])
+    put("unseen2", states2 - row2[p:, p:])
+    put("lag", pair2[:d, d:])
+    put("vh", row2[:p, p:])
+    put("v", row[:p], pp)
+    put("vv", row2[:p, :p], pp)
+    return out
+
+
+_INFINITE = (
+    "The state grows without bound over the length of the sequences: the transition matrix has an "
+    "eigenvalue above one, and the model's own statistics are infinite. Give shorter sequences "
+    "(horizon), or use memory='statistics'."
+)
 
 
 def _no_density(step, sequence=None):

@@ -86,9 +86,10 @@ def _kinds():
     from .compound_dirichlet import CompoundDirichlet
     from .dirichlet import Dirichlet
     from .gaussian_mixture import GaussianMixture
+    from .kalman_filter import KalmanFilter
     from .mixture import Mixture
 
-    kinds = (CompoundDirichlet, Dirichlet, GaussianMixture, Mixture)
+    kinds = (CompoundDirichlet, Dirichlet, GaussianMixture, KalmanFilter, Mixture)
     return {kind.__name__: kind for kind in kinds}
 
 

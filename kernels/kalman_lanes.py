@@ -11,7 +11,6 @@ import numpy as np
 from . import simd
 from .options import apart, helper
 
-
 #: Numbers in a block, so that it stays in the cache near the core.
 BLOCK = 32_768
 #: The most sequences side by side, and the fewest.
@@ -206,7 +205,9 @@ def smooth_lanes(x, w, X, starts, order, at, width, n_steps, index, centre, y, l
             for k in range(0, width, 4):
                 row = i * n_columns + now + width + k
                 simd.store(
-                    y, delta + i * width + k, simd.load(y, states + row) - simd.load(y, predicted + row)
+                    y,
+                    delta + i * width + k,
+                    simd.load(y, states + row) - simd.load(y, predicted + row),
                 )
         lanes_product(
             x, record + where.J, 1, dd, d, d, y, delta, width, width, states + now, n_columns
@@ -244,9 +245,7 @@ def add_lanes(x, w, order, at, width, n_steps, weights, with_rows, y):
                     y[weighted + row] = weight * y[states + row]
     lanes_outer(y, states, n_columns, d, weighted, n_columns, d, n_columns, x, sums.seen2, dd)
     lanes_outer(y, 0, n_columns, p, weighted, n_columns, d, n_columns, x, sums.vh, dd)
-    lanes_outer(
-        y, states + width, n_columns, d, weighted, n_columns, d, end, x, sums.lag, dd
-    )
+    lanes_outer(y, states + width, n_columns, d, weighted, n_columns, d, end, x, sums.lag, dd)
     lanes_outer(y, states, n_columns, d, weighted, n_columns, d, width, x, sums.first2, dd)
     lanes_outer(
         y, states + end, n_columns, d, weighted + end, n_columns, d, width, x, sums.last2, dd

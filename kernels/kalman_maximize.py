@@ -130,9 +130,7 @@ def maximize(x, w, centre, modes, scratch):
     mean = scratch
     scatter = mean + d + max(d, p)
     work = scatter + (d + max(d, p)) ** 2
-    moments(
-        x, sums.first, 0, sums.first2, 0, 0, weight, d, 0, dd, 0, 0, scatter, mean
-    )
+    moments(x, sums.first, 0, sums.first2, 0, 0, weight, d, 0, dd, 0, 0, scatter, mean)
     for i in range(d):
         x[mean + i] += x[sums.reference + i]
     regress(

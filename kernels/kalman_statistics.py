@@ -184,9 +184,7 @@ def expect(
             i += width
             continue
         i += 1
-        log_likelihood = filter_means(
-            x, w, X, kinds, start, n_steps, index, with_rest, no_steps
-        )
+        log_likelihood = filter_means(x, w, X, kinds, start, n_steps, index, with_rest, no_steps)
         if only_scores:
             log_likelihoods[s] = log_likelihood
             continue
@@ -220,9 +218,7 @@ def infer(x, w, X, kinds, smooth, means, covariances, lags, log_likelihoods):
         return failed
     filter_means(x, w, X, kinds, 0, n_steps, index, True, log_likelihoods)
     if smooth:
-        smooth_covariances(
-            x, w, X, kinds, 0, n_steps, index, first, covariances, lags
-        )
+        smooth_covariances(x, w, X, kinds, 0, n_steps, index, first, covariances, lags)
         smooth_means(x, w, n_steps, index)
     else:
         for t in range(covariances.shape[0]):
