@@ -98,7 +98,7 @@ class KalmanModel:
         shares = lengths.shares[order] / lengths.shares.sum()
         if not kalman_own.own(x, w, lengths.values[order], shares, centre):
             raise ValueError(_INFINITE)
-        return _statistics(x, w, centre)
+        return _statistics(x, w[0], centre)
 
     def maximize(self, statistics: Statistics) -> KalmanModel:
         """``M(S)``: a Gaussian and two regressions; what is held fixed stays."""
@@ -246,14 +246,14 @@ class KalmanModel:
             )  # fmt: skip
             if sequence >= 0:
                 raise ValueError(_no_density(step, sequence if len(sequences) > 1 else None))
-            total = x[w.sums.weight]
+            total = x[w[0].sums.weight]
             if not total > 0:
                 return None
-            log_likelihood = x[w.sums.log_likelihood]
+            log_likelihood = x[w[0].sums.log_likelihood]
             if not with_rest:
-                log_likelihood -= 0.5 * _rest(x, w, part.rows, sequences.centre - self.c)
+                log_likelihood -= 0.5 * _rest(x, w[0], part.rows, sequences.centre - self.c)
             return Expectation(
-                _statistics(x, w, sequences.centre, part.rows) / total,
+                _statistics(x, w[0], sequences.centre, part.rows) / total,
                 log_likelihood / total,
                 total,
             )
@@ -338,7 +338,7 @@ class KalmanModel:
             return self._learn_in_steps(sequences, etas, batch_size, memory)
         x, w = workspace(self.system, int(sequences.lengths.max()), self.direct)
         centre = sequences.centre
-        remembered = np.empty(0) if memory is None else _sums(memory, x, w, centre)
+        remembered = np.empty(0) if memory is None else _sums(memory, w[0], centre)
         shares = sequences.shares(np.arange(len(sequences)))
         shares[::batch_size] = False
         rhos = np.array([step_size(eta) for eta in etas])
@@ -352,7 +352,7 @@ class KalmanModel:
             raise ValueError(f"{_no_density(step, sequence)} (at online step {done + 1})")
         letters = {}
         for letter in NAMES.values():
-            at, like = w.system[letter], getattr(self, letter)
+            at, like = w[0].system[letter], getattr(self, letter)
             letters[letter] = x[at : at + like.size].reshape(like.shape).copy()
         if not all(np.isfinite(value).all() for value in letters.values()):
             raise ValueError(
@@ -360,8 +360,8 @@ class KalmanModel:
                 "learning_rate or larger batches."
             )
         if memory is not None:
-            x[w.sums.weight : w.sums.weight + len(remembered)] = remembered
-            memory = _statistics(x, w, centre)
+            x[w[0].sums.weight : w[0].sums.weight + len(remembered)] = remembered
+            memory = _statistics(x, w[0], centre)
         return self._with(letters), memory
 
     def _learn_in_steps(self, sequences, etas, batch_size, memory):
@@ -540,7 +540,7 @@ def _log_density(moments, W, w, N, name):
     return -0.5 * (n * (k * np.log(2 * np.pi) + 2 * np.log(np.diag(L)).sum()) + np.trace(half))
 
 
-def _sums(statistics, x, w, centre):
+def _sums(statistics, w, centre):
     """A kernel's sums with these moments: the inverse of :func:`_statistics`."""
     d, p, dd, pp, sums = int(w.d), int(w.p), int(w.dd), int(w.pp), w.sums
     out = np.zeros(int(sums.vv + p * pp - sums.weight))

@@ -55,7 +55,7 @@ def move_reference(x, w, memory):
 
 @kernel
 def online(
-    x, w, X, kinds, starts, shares, weights, centre, batch_size, rhos, modes, memory
+    x, places, X, kinds, starts, shares, weights, centre, batch_size, rhos, modes, memory
 ):  # fmt: skip
     """Online steps over all sequences in order, ``batch_size`` at a time.
 
@@ -63,6 +63,7 @@ def online(
     the array, the sequence and step that have no density, or -1, and the number of steps taken;
     a step of -2 says that the model's own statistics are infinite.
     """
+    w = places[0]
     sums = w.sums
     size = sums.vv + w.p * w.pp - sums.weight
     fixed = sums.reference - sums.weight
@@ -85,7 +86,7 @@ def online(
         clear(x, sums.weight, size)
         order = np.arange(low, high)
         x, sequence, failed = expect(
-            x, w, X, kinds, starts, order, shares[low:high], weights, centre, False, True, none
+            x, places, X, kinds, starts, order, shares[low:high], weights, centre, False, True, none
         )
         if sequence >= 0:
             return x, sequence, failed, step

@@ -148,7 +148,8 @@ def add_own(x, w, lengths, shares, centre):
 
 
 @kernel
-def own(x, w, lengths, shares, centre):
+def own(x, places, lengths, shares, centre):
     """See :func:`add_own`, about the mean of the first state."""
+    w = places[0]
     copy(x, w.system.m, w.d, w.sums.reference)
     return add_own(x, w, lengths, shares, centre)

@@ -128,7 +128,7 @@ def alike(w, kinds, starts, order, shares, i, n_steps, with_rest):
 
 @kernel
 def expect(
-    x, w, X, kinds, starts, order, shares, weights, centre, with_rest, with_rows,
+    x, places, X, kinds, starts, order, shares, weights, centre, with_rest, with_rows,
     log_likelihoods,
 ):  # fmt: skip
     """Add the expected statistics of the sequences ``order`` to the sums.
@@ -138,6 +138,7 @@ def expect(
     empty, receives each one's, and no statistics are computed. Returns the array to work in, which
     may have grown, and the sequence and the step where an observation has no density, or -1, -1.
     """
+    w = places[0]
     load_transition(x, w, 0)
     load_observation(x, w, 0)
     if not reduce(x, w, X, np.int64(-1), w.whole):
@@ -201,12 +202,13 @@ def expect(
 
 
 @kernel
-def infer(x, w, X, kinds, smooth, means, covariances, lags, log_likelihoods):
+def infer(x, places, X, kinds, smooth, means, covariances, lags, log_likelihoods):
     """Filtered or smoothed means (T, d) and covariances (T, d, d) of one sequence.
 
     ``lags[t]``, unless there is no room, is the covariance of state t + 1 with state t. Returns
     the step where an observation has no density, or -1.
     """
+    w = places[0]
     n_steps, d = means.shape
     load_transition(x, w, 0)
     load_observation(x, w, 0)

@@ -10,12 +10,13 @@ from .small_matrices import add_columns, clear, copy, squares
 
 
 @kernel
-def forward(x, w, row, begun, mean, covariance):
+def forward(x, places, row, begun, mean, covariance):
     """Filter one observation, NaN being missing; returns its log-likelihood, or infinity.
 
     The mean and the covariance of the next state lie where those of the first step would; nothing
     is changed if there is no density.
     """
+    w = places[0]
     d, p, r, dd, rr, pp, room, step = w.d, w.p, w.r, w.dd, w.rr, w.pp, w.room, w.partial
     if not begun:
         load_transition(x, w, 0)

@@ -77,7 +77,7 @@ FIRST_RECORDS = 128
 
 
 def workspace(system, longest, direct=False):
-    """The array to work in, holding a system, and where everything in it begins.
+    """The array to work in, holding a system, and ``places``: where everything in it begins.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def workspace(system, longest, direct=False):
         flat = np.asarray(system[name], dtype=float).ravel()
         begin = int(w["system"][name][0])
         x[begin : begin + len(flat)] = flat
-    return x, w[0]
+    return x, w
 
 
 def _value(expression, values):
