@@ -254,3 +254,43 @@ def joint_divergence(one, other, T):
         + np.linalg.slogdet(S2)[1]
         - np.linalg.slogdet(S1)[1]
     )
+
+
+def exact(lds, v):
+    """Log-likelihood and smoothed means of a complete sequence, in fifty digits."""
+    import mpmath
+
+    with mpmath.workdps(50):
+        T, d, p = len(v), lds.d, lds.p
+        A, C = mpmath.matrix(lds.A), mpmath.matrix(lds.C)
+        U = [mpmath.matrix(lds.V)]
+        mu = [mpmath.matrix(lds.m)]
+        for _ in range(T - 1):
+            U.append(A * U[-1] * A.T + mpmath.matrix(lds.Q))
+            mu.append(A * mu[-1] + mpmath.matrix(lds.b))
+        power = [mpmath.eye(d)]
+        for _ in range(T - 1):
+            power.append(A * power[-1])
+        S, cross, e = mpmath.zeros(T * p), mpmath.zeros(T * d, T * p), mpmath.zeros(T * p, 1)
+        for s in range(T):
+            left = mpmath.matrix(v[s]) - C * mu[s] - mpmath.matrix(lds.c)
+            for i in range(p):
+                e[s * p + i] = left[i]
+            for t in range(T):
+                # Cov(h_s, h_t) is A^(s-t) U_t for s ≥ t.
+                H = power[s - t] * U[t] if s >= t else (power[t - s] * U[s]).T
+                block, to = C * H * C.T, H * C.T
+                if s == t:
+                    block += mpmath.matrix(lds.R)
+                for j in range(p):
+                    for i in range(p):
+                        S[s * p + i, t * p + j] = block[i, j]
+                    for i in range(d):
+                        cross[s * d + i, t * p + j] = to[i, j]
+        L = mpmath.cholesky(S)
+        solved = mpmath.cholesky_solve(S, e)
+        logdet = 2 * sum(mpmath.log(L[i, i]) for i in range(T * p))
+        value = -(logdet + (e.T * solved)[0] + T * p * mpmath.log(2 * mpmath.pi)) / 2
+        means = cross * solved
+        smoothed_means = [[float(mu[t][i] + means[t * d + i]) for i in range(d)] for t in range(T)]
+        return float(value), np.array(smoothed_means)
