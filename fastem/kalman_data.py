@@ -1,4 +1,4 @@
-"""Sequences as the Kalman filter sees them: rows of all in one array, and which to take together."""
+"""Sequences as the Kalman filter sees them: all rows in one array, and which go together."""
 
 from __future__ import annotations
 
@@ -190,7 +190,9 @@ def as_sequences(X, lengths=None, sample_weight=None, n_columns=None) -> Sequenc
     """
     if isinstance(X, Sequences):
         return X
-    if isinstance(X, (list, tuple)) and len(X) and _ndim(X[0]) == 2:
+    if isinstance(X, (list, tuple)) and len(X) == 0:
+        raise ValueError("There are no observations: the list of sequences is empty.")
+    if isinstance(X, (list, tuple)) and _ndim(X[0]) == 2:
         if lengths is not None:
             raise ValueError("lengths go with one array; a list of sequences has its own.")
         parts = [_rows(x, f"Sequence {i}", n_columns) for i, x in enumerate(X)]

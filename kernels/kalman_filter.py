@@ -31,6 +31,7 @@ from .small_matrices import (
     largest_change,
     multiply,
     multiply_transposed,
+    set_columns,
     solve,
     squares,
     store_columns,
@@ -194,17 +195,14 @@ def filter_means(x, w, X, kinds, start, n_steps, index, with_rest, steps):
                     v = X[row + j]
                     x[room.u + j] = v - x[room.c + j] if v == v else 0.0
             record = w.records + index[t] * w.record.size
-            clear(x, room.e, rr)
-            clear(x, room.z, rr)
-            add_columns(x, step.G, p, rr, room.u, room.e)
+            set_columns(x, step.G, p, rr, room.u, room.e)
             add_columns(x, step.minus_C, d, rr, predicted, room.e)
-            add_columns(x, record + where.whiten, r, rr, room.e, room.z)
+            set_columns(x, record + where.whiten, r, rr, room.e, room.z)
             add_columns(x, record + where.gain, r, dd, room.z, filtered)
             gained = -0.5 * (squares(x, room.z, r) + x[step.n_seen] * np.log(2.0 * np.pi))
             gained -= x[record + where.log_det] + x[step.half]
             if (with_rest or kind == PARTIAL) and x[step.rest_rows] > 0.0:
-                clear(x, room.noise, pp)
-                add_columns(x, step.rest, p, pp, room.u, room.noise)
+                set_columns(x, step.rest, p, pp, room.u, room.noise)
                 gained -= 0.5 * squares(x, room.noise, p)
             log_likelihood += gained
         if steps.shape[0] > 0:

@@ -20,7 +20,7 @@ from .kalman_observation import COMPLETE, MISSING, PARTIAL, fill, reduce
 from .kalman_smoother import smooth_covariances, smooth_means
 from .kalman_system import load_observation, load_transition
 from .options import apart, compactly, helper, kernel
-from .small_matrices import add, add_outer, copy
+from .small_matrices import add_outer, add_vector, copy
 
 
 @helper
@@ -84,24 +84,24 @@ def add_means(x, w, X, kinds, start, n_steps, weight, centre, with_rows):
         kind = kinds[start + t]
         if kind != MISSING:
             read_row(x, w, X, kind, (start + t) * p, t, centre)
-        add(x, sums.reference, -1.0, dd, here)
+        add_vector(x, sums.reference, -1.0, dd, here)
         if kind == MISSING:
-            add(x, here, weight, dd, sums.unseen)
+            add_vector(x, here, weight, dd, sums.unseen)
             add_outer(x, here, d, weight, here, dd, sums.unseen2)
         else:
-            add(x, here, weight, dd, sums.seen)
+            add_vector(x, here, weight, dd, sums.seen)
             add_outer(x, here, d, weight, here, dd, sums.seen2)
             add_outer(x, room.u, p, weight, here, dd, sums.vh)
             x[sums.observed] += weight
             if with_rows or kind == PARTIAL:
-                add(x, room.u, weight, p, sums.v)
+                add_vector(x, room.u, weight, pp, sums.v)
                 add_outer(x, room.u, p, weight, room.u, pp, sums.vv)
                 x[sums.rows] += weight
         if t > 0:
             add_outer(x, here, d, weight, here - dd, dd, sums.lag)
-    add(x, w.states, weight, dd, sums.first)
+    add_vector(x, w.states, weight, dd, sums.first)
     add_outer(x, w.states, d, weight, w.states, dd, sums.first2)
-    add(x, end, weight, dd, sums.last)
+    add_vector(x, end, weight, dd, sums.last)
     add_outer(x, end, d, weight, end, dd, sums.last2)
 
 

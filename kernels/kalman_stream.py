@@ -6,7 +6,7 @@ from .kalman_filter import correct, predict
 from .kalman_observation import reduce
 from .kalman_system import load_observation, load_transition
 from .options import kernel
-from .small_matrices import add_columns, clear, copy, squares
+from .small_matrices import add_columns, clear, copy, set_columns, squares
 
 
 @kernel
@@ -38,14 +38,11 @@ def forward(x, places, row, begun, mean, covariance):
             return np.inf
         for j in range(p):
             x[room.u + j] = row[j] - x[room.c + j] if row[j] == row[j] else 0.0
-        clear(x, room.e, rr)
-        clear(x, room.z, rr)
-        clear(x, room.noise, pp)
-        add_columns(x, step.G, p, rr, room.u, room.e)
+        set_columns(x, step.G, p, rr, room.u, room.e)
         add_columns(x, step.minus_C, d, rr, w.predicted, room.e)
-        add_columns(x, record + w.record.whiten, r, rr, room.e, room.z)
+        set_columns(x, record + w.record.whiten, r, rr, room.e, room.z)
         add_columns(x, record + w.record.gain, r, dd, room.z, w.states)
-        add_columns(x, step.rest, p, pp, room.u, room.noise)
+        set_columns(x, step.rest, p, pp, room.u, room.noise)
         gained = squares(x, room.z, r) + squares(x, room.noise, p) + seen * np.log(2.0 * np.pi)
         gained = -0.5 * gained - x[record + w.record.log_det] - x[step.half]
     else:

@@ -225,6 +225,24 @@ def add_columns(x, columns, n, stride, vector, out):
 
 
 @helper
+def set_columns(x, columns, n, stride, vector, out):
+    """``out = M vector``; see :func:`add_columns`."""
+    for i in range(0, stride, simd.LANES):
+        s = simd.splat(0.0)
+        for j in range(n):
+            s = simd.fma(simd.splat(x[vector + j]), simd.load(x, columns + j * stride + i), s)
+        simd.store(x, out + i, s)
+
+
+@helper
+def add_vector(x, a, factor, stride, out):
+    """``out += factor a`` for padded vectors."""
+    f = simd.splat(factor)
+    for i in range(0, stride, simd.LANES):
+        simd.store(x, out + i, simd.fma(f, simd.load(x, a + i), simd.load(x, out + i)))
+
+
+@helper
 def add_outer(x, a, n, weight, b, stride, out):
     """``out += weight a bᵀ`` for a of length n; rows are padded to ``stride``, as b is."""
     for i in range(0, stride, simd.LANES):
