@@ -93,12 +93,12 @@ class KalmanModel:
         """``S(Θ)`` for sequences of the lengths ``horizon``."""
         lengths = self._lengths(horizon)
         order = np.argsort(lengths.values)
-        x, w = workspace(self.system, 1)
+        x, w, names = workspace(self.system, 1)
         centre = self.c + self.C @ self.m
         shares = lengths.shares[order] / lengths.shares.sum()
         if not kalman_own.own(x, w, lengths.values[order], shares, centre):
             raise ValueError(_INFINITE)
-        return _statistics(x, w[0], centre)
+        return _statistics(x, names, centre)
 
     def maximize(self, statistics: Statistics) -> KalmanModel:
         """``M(S)``: a Gaussian and two regressions; what is held fixed stays."""
@@ -231,7 +231,7 @@ class KalmanModel:
     # Passes over data ------------------------------------------------------------------------
 
     def _expect(self, sequences):
-        x0, w = workspace(self.system, int(sequences.lengths.max()), self.direct)
+        x0, w, names = workspace(self.system, int(sequences.lengths.max()), self.direct)
         rows = [part.rows for part in sequences.parts]
         count = sum(n for n, _, _ in rows)
         with_rest = not self.direct and self._noise_ratio(rows, count) > _LARGEST_RATIO
@@ -246,14 +246,14 @@ class KalmanModel:
             )  # fmt: skip
             if sequence >= 0:
                 raise ValueError(_no_density(step, sequence if len(sequences) > 1 else None))
-            total = x[w[0].sums.weight]
+            total = x[names.sums.weight]
             if not total > 0:
                 return None
-            log_likelihood = x[w[0].sums.log_likelihood]
+            log_likelihood = x[names.sums.log_likelihood]
             if not with_rest:
-                log_likelihood -= 0.5 * _rest(x, w[0], part.rows, sequences.centre - self.c)
+                log_likelihood -= 0.5 * _rest(x, names, part.rows, sequences.centre - self.c)
             return Expectation(
-                _statistics(x, w[0], sequences.centre, part.rows) / total,
+                _statistics(x, names, sequences.centre, part.rows) / total,
                 log_likelihood / total,
                 total,
             )
@@ -295,7 +295,7 @@ class KalmanModel:
         """The log-likelihood of each sequence."""
         sequences = as_sequences(data)
         self._check_width(sequences)
-        x0, w = workspace(self.system, int(sequences.lengths.max()), self.direct)
+        x0, w, names = workspace(self.system, int(sequences.lengths.max()), self.direct)
         out = np.empty(len(sequences))
 
         def one(part):
@@ -315,7 +315,7 @@ class KalmanModel:
         sequence = as_sequences(X)
         self._check_width(sequence)
         n_steps, d = len(sequence.X), self.A.shape[-1]
-        x, w = workspace(self.system, n_steps, self.direct)
+        x, w, names = workspace(self.system, n_steps, self.direct)
         means, covariances = np.empty((n_steps, d)), np.empty((n_steps, d, d))
         neighbours = np.empty((n_steps - 1 if lags else 0, d, d))
         gains = np.empty(n_steps)
@@ -336,9 +336,9 @@ class KalmanModel:
         modes = self.modes()
         if modes is None:
             return self._learn_in_steps(sequences, etas, batch_size, memory)
-        x, w = workspace(self.system, int(sequences.lengths.max()), self.direct)
+        x, w, names = workspace(self.system, int(sequences.lengths.max()), self.direct)
         centre = sequences.centre
-        remembered = np.empty(0) if memory is None else _sums(memory, w[0], centre)
+        remembered = np.empty(0) if memory is None else _sums(memory, names, centre)
         shares = sequences.shares(np.arange(len(sequences)))
         shares[::batch_size] = False
         rhos = np.array([step_size(eta) for eta in etas])
@@ -352,7 +352,7 @@ class KalmanModel:
             raise ValueError(f"{_no_density(step, sequence)} (at online step {done + 1})")
         letters = {}
         for letter in NAMES.values():
-            at, like = w[0].system[letter], getattr(self, letter)
+            at, like = names.system[letter], getattr(self, letter)
             letters[letter] = x[at : at + like.size].reshape(like.shape).copy()
         if not all(np.isfinite(value).all() for value in letters.values()):
             raise ValueError(
@@ -360,8 +360,8 @@ class KalmanModel:
                 "learning_rate or larger batches."
             )
         if memory is not None:
-            x[w[0].sums.weight : w[0].sums.weight + len(remembered)] = remembered
-            memory = _statistics(x, w[0], centre)
+            x[names.sums.weight : names.sums.weight + len(remembered)] = remembered
+            memory = _statistics(x, names, centre)
         return self._with(letters), memory
 
     def _learn_in_steps(self, sequences, etas, batch_size, memory):
@@ -477,7 +477,7 @@ def _rest(x, w, rows, shift):
 
 def _statistics(x, w, centre, rows=None):
     """Moments about the means, from a kernel's sums about its reference and the centre."""
-    d, p, dd, pp, sums = int(w.d), int(w.p), int(w.dd), int(w.pp), w.sums
+    d, p, dd, pp, sums = w.d, w.p, w.dd, w.pp, w.sums
 
     def vector(name, n=d):
         at = sums[name]
@@ -542,8 +542,8 @@ def _log_density(moments, W, w, N, name):
 
 def _sums(statistics, w, centre):
     """A kernel's sums with these moments: the inverse of :func:`_statistics`."""
-    d, p, dd, pp, sums = int(w.d), int(w.p), int(w.dd), int(w.pp), w.sums
-    out = np.zeros(int(sums.vv + p * pp - sums.weight))
+    d, p, dd, pp, sums = w.d, w.p, w.dd, w.pp, w.sums
+    out = np.zeros(sums.vv + p * pp - sums.weight)
     initial, transition, observation = (
         statistics[name] for name in ("initial", "transition", "observation")
     )

@@ -28,7 +28,7 @@ class KalmanStream:
     """
 
     def __init__(self, model):
-        self._x, self._w = workspace(model.system, 1, model.direct)
+        self._x, self._w, _ = workspace(model.system, 1, model.direct)
         self._d, self._p = len(model.m), len(model.c)
         self._mean = np.zeros(self._d)
         self._covariance = np.zeros((self._d, self._d))

@@ -1,6 +1,6 @@
 """A linear dynamical system as kernels see it, and the one array in which they work."""
 
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 
@@ -76,8 +76,14 @@ PLACES = np.dtype(
 FIRST_RECORDS = 128
 
 
+class Names(dict):
+    """Where things begin, by name: what Python reads instead of the record, which is slow."""
+
+    __getattr__ = dict.__getitem__
+
+
 def workspace(system, longest, direct=False):
-    """The array to work in, holding a system, and ``places``: where everything in it begins.
+    """The array to work in, holding a system; where everything in it begins, for kernels; by name.
 
     Parameters
     ----------
@@ -90,50 +96,54 @@ def workspace(system, longest, direct=False):
         Whether R is singular.
     """
     p, d = system["C"].shape[-2:]
+    lengths = tuple(
+        len(system[name]) if system[name].ndim == axes else 1
+        for name, axes in (("A", 3), ("b", 2), ("Q", 3), ("C", 3), ("c", 2), ("R", 3))
+    )
+    places, names, size = _places(d, p, longest, bool(direct), lengths)
+    x = np.zeros(size)
+    for name, _ in _SYSTEM:
+        flat = system[name].reshape(-1)
+        begin = names.system[name]
+        x[begin : begin + len(flat)] = flat
+    return x, places, names
+
+
+@lru_cache(maxsize=64)
+def _places(d, p, longest, direct, lengths):
     r = p if direct else min(d, p)
     sizes = {"d": d, "p": p, "r": r, "dd": pad(d), "rr": pad(r), "pp": pad(p)}
-    lengths = {}
-    for name, axes in (("A", 3), ("b", 2), ("Q", 3), ("C", 3), ("c", 2), ("R", 3)):
-        lengths[f"n{name}"] = len(system[name]) if system[name].ndim == axes else 1
-    w = np.zeros(1, PLACES)
-    for name, size in sizes.items():
-        w[name] = size
-    w["varies"] = any(n > 1 for n in lengths.values())
-    w["direct"] = direct
-    values = {**sizes, **lengths}
-    for name, stride in _STRIDES:
-        w["stride"][name] = _value(stride, values)
+    values = {**sizes, **{f"n{name}": n for name, n in zip("AbQCcR", lengths, strict=True)}}
+    names = Names(sizes, varies=int(max(lengths) > 1), direct=int(direct))
+    names["stride"] = Names({name: _value(stride, values) for name, stride in _STRIDES})
     end = 0
     for block, fields in (
         ("system", _SYSTEM), ("room", _ROOM), ("whole", REDUCED), ("partial", REDUCED),
         ("covariances", COVARIANCES), ("sums", SUMS),
     ):  # fmt: skip
+        names[block] = Names()
         for name, size in fields:
-            w[block][name] = end
+            names[block][name] = end
             end += _value(size, values)
-    w["predicted"], w["states"] = end, end + longest * sizes["dd"]
-    w["records"] = end = end + 2 * longest * sizes["dd"]
-    size_of_record = 0
+    names["predicted"], names["states"] = end, end + longest * sizes["dd"]
+    names["records"] = end + 2 * longest * sizes["dd"]
+    names["record"] = Names(size=0)
     for name, size in RECORD:
-        w["record"][name] = size_of_record
-        size_of_record += _value(size, values)
-    w["record"]["size"] = size_of_record
-    x = np.zeros(end + min(longest, FIRST_RECORDS) * size_of_record)
-    for name, _ in _SYSTEM:
-        flat = np.asarray(system[name], dtype=float).ravel()
-        begin = int(w["system"][name][0])
-        x[begin : begin + len(flat)] = flat
-    return x, w
+        names["record"][name] = names.record.size
+        names["record"]["size"] += _value(size, values)
+    w = np.zeros(1, PLACES)
+    for name, value in names.items():
+        if isinstance(value, Names):
+            for inner, number in value.items():
+                w[name][inner] = number
+        else:
+            w[name] = value
+    return w, names, names.records + min(longest, FIRST_RECORDS) * names.record.size
 
 
 def _value(expression, values):
     """The value of an expression over sizes, one of those written above."""
-    return int(eval(_compiled(expression), {"__builtins__": {}}, values))
-
-
-@cache
-def _compiled(expression):
-    return compile(expression, "size", "eval")
+    return int(eval(expression, {"__builtins__": {}}, values))
 
 
 @helper
