@@ -372,9 +372,8 @@ initial_state_covariance_ : ndarray
         """The first model: what is given, and the data if nothing of the dynamics is."""
         sequences = next(data.tables())
         given = self._given()
-        matrices = {"transition_matrices", "observation_matrices", "transition_covariance",
-                    "initial_state_mean", "initial_state_covariance", "transition_offsets"}  # fmt: skip
-        if given.keys() & matrices:
+        dynamics = NAMES.keys() - {"observation_offsets", "observation_covariance"}
+        if given.keys() & dynamics:
             parameters = self._parameters(sequences.X.shape[1])
         else:
             d = self._sizes().get("d", 1)
@@ -593,12 +592,14 @@ initial_state_covariance_ : ndarray
 
     def _infer(self, X, smooth):
         model, sequences = self._inferring(X)
-        results = [model.infer(rows, smooth)[:2] for rows in sequences.split()]
+        means, covariances = model.infer(sequences, smooth)[:2]
         if getattr(X, "ndim", 2) == 3:
-            return tuple(np.array(part) for part in zip(*results, strict=True))
+            n, T = X.shape[:2]
+            return means.reshape(n, T, -1), covariances.reshape(n, T, *covariances.shape[1:])
         if isinstance(X, (list, tuple)) and np.ndim(X[0]) == 2:
-            return tuple(list(part) for part in zip(*results, strict=True))
-        return results[0]
+            cuts = sequences.starts[1:-1]
+            return np.split(means, cuts), np.split(covariances, cuts)
+        return means, covariances
 
     def filter(self, X):
         """The state at each step given the observations up to it.
@@ -785,10 +786,8 @@ def _check_parameter(name, value, sizes):
     core = array.shape[array.ndim - len(axes) :]
     most = len(axes) + (name in _VARYING)
     if array.ndim > most or (len(expected) == len(axes) and core != expected):
-        raise ValueError(
-            f"{name} should have the shape {expected}{' or time as one more axis first' * (most > len(axes))}; "
-            f"got {array.shape}."
-        )
+        more = ", or time as one more axis before" if most > len(axes) else ""
+        raise ValueError(f"{name} should have the shape {expected}{more}; got {array.shape}.")
     if not np.isfinite(array).all():
         raise ValueError(f"{name} contains NaN or infinity.")
     if name in _COVARIANCES:

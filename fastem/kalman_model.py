@@ -310,21 +310,25 @@ class KalmanModel:
             pass
         return out
 
-    def infer(self, X, smooth, *, lags=False):
-        """Of one sequence: means, covariances, neighbours' covariances, steps' log-likelihoods."""
-        sequence = as_sequences(X)
-        self._check_width(sequence)
-        n_steps, d = len(sequence.X), self.A.shape[-1]
-        x, w, names = workspace(self.system, n_steps, self.direct)
-        means, covariances = np.empty((n_steps, d)), np.empty((n_steps, d, d))
-        neighbours = np.empty((n_steps - 1 if lags else 0, d, d))
-        gains = np.empty(n_steps)
-        failed = kalman_statistics.infer(
-            x, w, sequence.X.reshape(-1), sequence.kinds, smooth, means, covariances, neighbours,
-            gains,
+    def infer(self, data, smooth, *, lags=False):
+        """Of each row: mean and covariance of its state, and its log-likelihood.
+
+        With ``lags``, the covariances of neighbouring states of one sequence; they are the third.
+        """
+        sequences = as_sequences(data)
+        self._check_width(sequences)
+        n_rows, d = len(sequences.X), self.A.shape[-1]
+        x, w, _ = workspace(self.system, int(sequences.lengths.max()), self.direct)
+        means, covariances = np.empty((n_rows, d)), np.empty((n_rows, d, d))
+        neighbours = np.empty((n_rows - 1 if lags else 0, d, d))
+        gains = np.empty(n_rows)
+        shares = sequences.shares(np.arange(len(sequences)))
+        sequence, step = kalman_statistics.infer(
+            x, w, sequences.X.reshape(-1), sequences.kinds, sequences.starts, shares, smooth,
+            means, covariances, neighbours, gains,
         )  # fmt: skip
-        if failed >= 0:
-            raise ValueError(_no_density(failed))
+        if sequence >= 0:
+            raise ValueError(_no_density(step, sequence if len(sequences) > 1 else None))
         return means, covariances, neighbours, gains
 
     def learn_online(self, sequences, etas, batch_size, memory=None):

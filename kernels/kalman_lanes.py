@@ -107,7 +107,7 @@ def add_rows(y, a, stride, n, n_columns, x, out):
 
 @helper
 def read_lanes(X, starts, order, at, width, p, n_steps, centre, y, V, stride):
-    """Rows of sequences ``order[at : at + width]`` about ``centre``, one coordinate after another."""
+    """Rows of some sequences about ``centre``, one coordinate after another."""
     apart()
     for l in range(0, width, 4):
         r0, r1 = starts[order[at + l]] * p, starts[order[at + l + 1]] * p

@@ -70,7 +70,7 @@ def _observe(x, w, centre):
 
 @helper
 def add_own(x, w, lengths, shares, centre):
-    """Set the sums to ``S(Θ)``, about the reference they have; lengths ascend. False if infinite."""
+    """Set the sums to ``S(Θ)``, about their reference; lengths ascend. False if infinite."""
     compactly()
     d, dd, room, sums = w.d, w.dd, w.room, w.sums
     n = d * d

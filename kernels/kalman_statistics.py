@@ -202,33 +202,55 @@ def expect(
 
 
 @kernel
-def infer(x, places, X, kinds, smooth, means, covariances, lags, log_likelihoods):
-    """Filtered or smoothed means (T, d) and covariances (T, d, d) of one sequence.
+def infer(
+    x, places, X, kinds, starts, shares, smooth, means, covariances, lags, log_likelihoods
+):  # fmt: skip
+    """Filtered or smoothed means (·, d) and covariances (·, d, d) of the rows of all sequences.
 
-    ``lags[t]``, unless there is no room, is the covariance of state t + 1 with state t. Returns
-    the step where an observation has no density, or -1.
+    ``shares`` is as for :func:`expect`, for sequences in order. ``lags[t]``, unless there is no
+    room, is the covariance of the state of row t + 1 with that of row t, for one sequence. Returns
+    the sequence and the step where an observation has no density, or -1, -1.
     """
     w = places[0]
-    n_steps, d = means.shape
+    d = w.d
     load_transition(x, w, 0)
     load_observation(x, w, 0)
     if not reduce(x, w, X, np.int64(-1), w.whole):
-        return 0
-    index, first = np.empty(n_steps, np.int64), np.empty(n_steps, np.int64)
-    x, failed = filter_covariances(x, w, X, kinds, 0, n_steps, index, first)
-    if failed >= 0:
-        return failed
-    filter_means(x, w, X, kinds, 0, n_steps, index, True, log_likelihoods)
-    if smooth:
-        smooth_covariances(x, w, X, kinds, 0, n_steps, index, first, covariances, lags)
-        smooth_means(x, w, n_steps, index)
-    else:
-        for t in range(covariances.shape[0]):
-            F = w.records + index[t] * w.record.size + w.record.F
+        return 0, 0
+    longest = 1
+    for s in range(starts.shape[0] - 1):
+        longest = max(longest, starts[s + 1] - starts[s])
+    index, first = np.empty(longest, np.int64), np.empty(longest, np.int64)
+    reach = 0
+    for s in range(starts.shape[0] - 1):
+        start = starts[s]
+        n_steps = starts[s + 1] - start
+        again = shares[s] and reach == n_steps
+        if not again:
+            x, failed = filter_covariances(x, w, X, kinds, start, n_steps, index, first)
+            if failed >= 0:
+                return s, failed
+            reach = n_steps
+        filter_means(
+            x, w, X, kinds, start, n_steps, index, True, log_likelihoods[start : start + n_steps]
+        )
+        here = covariances[start : start + n_steps]
+        if again:
+            for t in range(n_steps):
+                for i in range(d):
+                    for j in range(d):
+                        here[t, i, j] = covariances[start - n_steps + t, i, j]
+        elif smooth:
+            smooth_covariances(x, w, X, kinds, start, n_steps, index, first, here, lags)
+        else:
+            for t in range(n_steps):
+                F = w.records + index[t] * w.record.size + w.record.F
+                for i in range(d):
+                    for j in range(d):
+                        here[t, i, j] = x[F + i * d + j]
+        if smooth:
+            smooth_means(x, w, n_steps, index)
+        for t in range(n_steps):
             for i in range(d):
-                for j in range(d):
-                    covariances[t, i, j] = x[F + i * d + j]
-    for t in range(n_steps):
-        for i in range(d):
-            means[t, i] = x[w.states + t * w.dd + i]
-    return -1
+                means[start + t, i] = x[w.states + t * w.dd + i]
+    return -1, -1

@@ -23,7 +23,8 @@ COVARIANCES = (("first", "d*d"), ("last", "d*d"), ("seen", "d*d"), ("unseen", "d
 SUMS = (("weight", "1"), ("log_likelihood", "1"), ("transitions", "1"), ("observed", "1"),
         ("rows", "1"), ("reference", "dd"), ("first", "dd"), ("first2", "d*dd"), ("last", "dd"),
         ("last2", "d*dd"), ("seen", "dd"), ("seen2", "d*dd"), ("unseen", "dd"),
-        ("unseen2", "d*dd"), ("lag", "d*dd"), ("vh", "p*dd"), ("v", "pp"), ("vv", "p*pp"))  # fmt: skip
+        ("unseen2", "d*dd"), ("lag", "d*dd"), ("vh", "p*dd"), ("v", "pp"), ("vv", "p*pp")
+        )  # fmt: skip
 
 _ROOM = (
     ("A", "d*d"), ("columns", "d*dd"), ("b", "dd"), ("Q", "d*d"), ("C", "p*d"), ("c", "p"),
