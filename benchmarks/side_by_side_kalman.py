@@ -104,7 +104,7 @@ def smoothers(model, X, names):
         import pykalman
 
         peer = pykalman.KalmanFilter(**model.parameters)
-        found["pykalman"] = lambda: [peer.smooth(v)[0] for v in X][0]
+        found["pykalman"] = lambda: _all(lambda v: peer.smooth(v)[0], X)
     if "simdkalman" in names:
         import simdkalman
 
@@ -124,8 +124,14 @@ def smoothers(model, X, names):
             peer.initialize_known(model.m, model.V)
             return peer.smooth().smoothed_state.T
 
-        found["statsmodels"] = lambda: [one(v) for v in X][0]
+        found["statsmodels"] = lambda: _all(one, X)
     return found
+
+
+def _all(function, X):
+    """Apply to every sequence; the first result."""
+    results = [function(v) for v in X]
+    return results[0]
 
 
 def interleaved(ours, peer, repeats, peer_repeats):

@@ -295,7 +295,7 @@ class KalmanModel:
         """The log-likelihood of each sequence."""
         sequences = as_sequences(data)
         self._check_width(sequences)
-        x0, w, names = workspace(self.system, int(sequences.lengths.max()), self.direct)
+        x0, w, _ = workspace(self.system, int(sequences.lengths.max()), self.direct)
         out = np.empty(len(sequences))
 
         def one(part):

@@ -14,6 +14,9 @@ from fastem.kalman_model import NAMES
 
 SIX = [name for name in NAMES if not name.endswith("offsets")]
 SUBSETS = list(chain.from_iterable(combinations(SIX, n) for n in range(len(SIX) + 1)))
+OFF_DIAGONAL = ~np.eye(3, dtype=bool)
+FIRST_AND_CORNER = [[True, False, False], [False, False, True], [False, True, True]]
+CORNER = [[True, False], [False, False]]
 OFFSETS = ("transition_offsets", "observation_offsets")
 
 
@@ -121,17 +124,17 @@ def test_offsets_are_learned_too():
         {"transition_matrices": [[True, False], [True, True]], "transition_covariance": True},
         {"observation_matrices": [[True, True], [False, False], [False, True]]},
         {"transition_covariance": [[False, True], [True, False]]},
-        {"observation_covariance": [[True, False, False], [False, False, True], [False, True, True]]},
+        {"observation_covariance": FIRST_AND_CORNER},
         {
             "observation_matrices": [[True, False], [False, True], [False, False]],
-            "observation_covariance": [[False, True, True], [True, False, True], [True, True, False]],
+            "observation_covariance": OFF_DIAGONAL,
         },
-        {"initial_state_mean": [True, False], "initial_state_covariance": [[True, False], [False, False]]},
+        {"initial_state_mean": [True, False], "initial_state_covariance": CORNER},
         {"observation_offsets": [True, False, False]},
     ],
 )  # fmt: skip
 def test_single_entries_held_fixed_minimise_j(held):
-    lds, data, rng = setting(3)
+    lds, data, _ = setting(3)
     eta = 0.9
     full = {
         name: np.asarray(held.get(name, name in OFFSETS and name not in held)) for name in NAMES
@@ -150,7 +153,7 @@ def test_single_entries_held_fixed_minimise_j(held):
 
 @pytest.mark.parametrize("shape", ["diag", "spherical"])
 def test_diagonal_and_scalar_noise(shape):
-    lds, data, rng = setting(4)
+    lds, data, _ = setting(4)
     start = lds.with_(Q=np.eye(2) * 0.5, R=np.eye(3) * 0.7)
     m = model(start, transition_shape=shape, observation_shape=shape)
     new, _ = algebra.online(m, as_sequences(data), 1.0)
@@ -260,7 +263,8 @@ def test_divergence_is_three_log_determinants_and_traces():
     shift, dA, dC = one.m - other.m, one.A - other.A, one.C - other.C
     twice = (
         shift @ np.linalg.solve(other.V, shift) + ld(one.V, other.V)
-        + np.trace(np.linalg.solve(other.Q, dA @ sum(total[:-1]) @ dA.T)) + (T - 1) * ld(one.Q, other.Q)
+        + np.trace(np.linalg.solve(other.Q, dA @ sum(total[:-1]) @ dA.T))
+        + (T - 1) * ld(one.Q, other.Q)
         + np.trace(np.linalg.solve(other.R, dC @ sum(total) @ dC.T)) + T * ld(one.R, other.R)
     )  # fmt: skip
     assert 2 * algebra.divergence(model(one), model(other), T) == pytest.approx(twice, rel=1e-10)
@@ -282,7 +286,7 @@ def test_divergence_by_monte_carlo():
 
 
 def test_upper_bound_touches_and_bounds_the_loss():
-    lds, data, rng = setting(6)
+    lds, data, _ = setting(6)
     batch = as_sequences(data)
     m = model(lds)
     nll = -m.expect(batch).log_likelihood
