@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .gaussian_mixture import GaussianMixture
     from .gmm_hmm import GMMHMM
     from .hmm import HMM
+    from .kalman_filter import KalmanFilter
     from .learning_rate import Decay
     from .mixture import Mixture
     from .saving import load, save
@@ -34,6 +35,7 @@ __all__ = [
     "ExponentialFamily",
     "GaussianHMM",
     "GaussianMixture",
+    "KalmanFilter",
     "Mixture",
     "MultinomialHMM",
     "PoissonHMM",
@@ -56,6 +58,7 @@ _HOMES = {
     "GaussianHMM": "gaussian_hmm",
     "GaussianMixture": "gaussian_mixture",
     "HMM": "hmm",
+    "KalmanFilter": "kalman_filter",
     "Mixture": "mixture",
     "MultinomialHMM": "discrete_hmm",
     "PoissonHMM": "discrete_hmm",

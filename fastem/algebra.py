@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from .learning_rate import rates, step_size
 from .statistics import Statistics
@@ -104,45 +103,42 @@ def own_by_simulation(model, n_samples: int, random_state=None, horizon=None) ->
     return model.expect(model.draw(n_samples, rng, horizon)).statistics
 
 
-def match(model, other):
-    """The orders that bring two models' components together, for the least divergence.
+def align(models: Sequence, weights=None, horizon=None, max_rounds: int = 20) -> list:
+    """Bring models that were trained apart together, for least total divergence.
 
-    Returns the order in which to take those of ``model``, and that for those of ``other``.
-    """
-    _, partners = linear_sum_assignment(model.component_divergences(other))
-    return np.argsort(partners), partners
-
-
-def align(models: Sequence, weights=None, max_rounds: int = 20) -> list:
-    """Reorder the components of models that were trained apart, for least total divergence.
-
-    Each model is matched to a centre, then, until nothing changes, to their combination, which
-    lowers the total divergence from the models to what they combine to. Of two first centres, the
-    first model and the combination of all as they are, the one with the better end is taken: so
-    the total is never more than without aligning. The first model keeps its order.
+    What may be changed of a model without changing what it says of observations, the order of its
+    components or the basis of its states, the model knows (``change_to``, ``changed``,
+    ``undone``). Each is brought to a centre, then, until nothing changes, to their combination,
+    which lowers the total divergence from the models to what they combine to. Of two first
+    centres, the first model and the combination of all as they are, the one with the better end
+    is taken: so the total is never more than without aligning components. The first model stays
+    as it is.
     """
     weights = _combining_weights(models, weights)
-    ends = [_settle(models, weights, c, max_rounds) for c in (models[0], combine(models, weights))]
-    return min(ends, key=lambda aligned: _total_divergence(aligned, weights))
+    centres = (models[0], combine(models, weights, horizon))
+    ends = [_settle(models, weights, centre, horizon, max_rounds) for centre in centres]
+    return min(ends, key=lambda aligned: _total_divergence(aligned, weights, horizon))
 
 
-def _settle(models, weights, centre, max_rounds):
-    """Match the models to ``centre``, and then to their combination until nothing changes."""
-    orders = None
+def _settle(models, weights, centre, horizon, max_rounds):
+    """Bring the models to ``centre``, and then to their combination until nothing changes."""
+    changes = None
     for _ in range(max_rounds):
-        new = [match(model, centre)[0] for model in models]
-        if orders is not None and all(map(np.array_equal, orders, new)):
+        new = [model.change_to(centre, horizon) for model in models]
+        if changes is not None and all(map(np.allclose, changes, new)):
             break
-        orders = new
-        aligned = [m.reordered(order) for m, order in zip(models, orders, strict=True)]
-        centre = combine(aligned, weights)
-    back = np.argsort(orders[0])
-    return [model.reordered(back) for model in aligned]
+        changes = new
+        aligned = [model.changed(change) for model, change in zip(models, changes, strict=True)]
+        centre = combine(aligned, weights, horizon)
+    return [model.undone(changes[0]) for model in aligned]
 
 
-def _total_divergence(models, weights):
-    centre = combine(models, weights)
-    return sum(alpha * divergence(m, centre) for m, alpha in zip(models, weights, strict=True))
+def _total_divergence(models, weights, horizon):
+    centre = combine(models, weights, horizon)
+    return sum(
+        alpha * divergence(model, centre, horizon)
+        for model, alpha in zip(models, weights, strict=True)
+    )
 
 
 def _combining_weights(models, weights):

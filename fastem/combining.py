@@ -27,8 +27,8 @@ def combine(
     weights : array-like, optional
         How much each counts, for instance the number of rows it has seen; equal unless given.
     align : bool, default=False
-        Reorder the components of each model first, for least total divergence: for models that
-        were trained apart and may have their components in different orders.
+        Bring the models together first, for least total divergence: for models that were trained
+        apart and may have their components in different orders, or their states in different bases.
     horizon : optional
         The size of an observation, for models whose observations have one.
     n_pseudo : int, optional
@@ -47,7 +47,7 @@ def combine(
 
     def merge(models):
         if align:
-            models = algebra.align(models, weights)
+            models = algebra.align(models, weights, horizon)
         if n_pseudo is None:
             return algebra.combine(models, weights, horizon)
         rng = np.random.default_rng(random_state)
@@ -57,12 +57,12 @@ def combine(
     return _merge(models, merge)
 
 
-def average(models: Sequence, weights=None, *, align: bool = False):
+def average(models: Sequence, weights=None, *, align: bool = False, horizon=None):
     """Plain averaging of all parameters, which combining is compared with.
 
     Parameters
     ----------
-    models, weights, align
+    models, weights, align, horizon
         As for :func:`combine`.
 
     Returns
@@ -73,7 +73,7 @@ def average(models: Sequence, weights=None, *, align: bool = False):
 
     def merge(models):
         if align:
-            models = algebra.align(models, weights)
+            models = algebra.align(models, weights, horizon)
         return algebra.average(models, weights)
 
     return _merge(models, merge)
@@ -83,13 +83,13 @@ def divergence(model, other, *, align: bool = False, horizon=None) -> float:
     """The relative entropy ``Δ(Θ, Θ̃)`` of the joint law of one model to that of another.
 
     It is nonnegative, zero only for equal models, and not symmetric. With ``align`` it is the
-    least over all orders of the components.
+    least over all orders of the components; states of a Kalman filter are brought to the other's
+    basis.
     """
     one, other = _model_of(model), _model_of(other)
     one.check_same_kind(other)
     if align:
-        _, order = algebra.match(one, other)
-        other = other.reordered(order)
+        one = one.changed(one.change_to(other, horizon))
     return algebra.divergence(one, other, horizon)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from . import algebra
+from .alignment import Components
 from .count_tables import CountTables, documents_of
 from .data import Table, as_data, read_rows
 from .kernels import dirichlet as kernels
@@ -45,7 +46,7 @@ class Lengths:
         return rng.choice(self.values, size=n_documents, p=self.shares / self.shares.sum())
 
 
-class DirichletModel:
+class DirichletModel(Components):
     """Points ``h`` on the simplex: ``p(h) ∝ Π h_j^(α_j - 1)``. Nothing is hidden.
 
     Parameters

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 
+from .alignment import Components
 from .families import Family
 from .families.base import copy_packed
 from .hmm_passes import Pass
@@ -26,7 +27,7 @@ __all__ = ["HMMModel"]
 _CHAIN = ("start", "transitions", "mass")
 
 
-class HMMModel:
+class HMMModel(Components):
     """A hidden Markov model: a chain of states, each of which emits a row.
 
     The observation is a whole sequence, the hidden variable its path of states.

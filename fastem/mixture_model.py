@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 
+from .alignment import Components
 from .data import as_data, read_rows
 from .families import Family
 from .families.base import copy_packed
@@ -23,7 +24,7 @@ _NO_WEIGHTS = np.empty(0)
 _NO_POSTERIORS = np.empty((0, 0))
 
 
-class MixtureModel:
+class MixtureModel(Components):
     """A mixture: ``p(x) = Σ_k w_k p(x|θ_k)``. The hidden variable is the component.
 
     Parameters

@@ -92,10 +92,11 @@ def _kinds():
     from .gaussian_mixture import GaussianMixture
     from .gmm_hmm import GMMHMM
     from .hmm import HMM
+    from .kalman_filter import KalmanFilter
     from .mixture import Mixture
 
     kinds = (
-        CompoundDirichlet, Dirichlet, GaussianMixture, Mixture,
+        CompoundDirichlet, Dirichlet, GaussianMixture, Mixture, KalmanFilter,
         CategoricalHMM, GMMHMM, GaussianHMM, HMM, MultinomialHMM, PoissonHMM,
     )  # fmt: skip
     return {kind.__name__: kind for kind in kinds}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from numba import njit, types
 from numba.core.caching import FunctionCache
-from numba.extending import overload
+from numba.extending import intrinsic, overload
 
 FASTMATH = frozenset({"reassoc", "contract", "nsz", "arcp"})
 
@@ -53,6 +53,21 @@ def inlined(function):
     return njit(inline="always", fastmath=set(FASTMATH), error_model="numpy")(function)
 
 
+def helper(function):
+    """Decorate a helper that only kernels call, and that is compiled by itself.
+
+    It has no entry from Python and no file of its own on disk, which take most of the time that a
+    short function takes to compile.
+    """
+    return njit(
+        nogil=True,
+        fastmath=set(FASTMATH),
+        error_model="numpy",
+        no_cpython_wrapper=True,
+        no_cfunc_wrapper=True,
+    )(function)
+
+
 def implements(generic, kind):
     """Register the decorated function as ``generic`` for a first argument of type ``kind``.
 
@@ -72,3 +87,26 @@ def implements(generic, kind):
         return function
 
     return register
+
+
+def _attributes(name, *attributes):
+    @intrinsic
+    def mark(typing_context):
+        def generate(context, builder, signature, arguments):
+            for attribute in attributes:
+                builder.function.attributes.add(attribute)
+            return context.get_dummy_value()
+
+        return types.void(), generate
+
+    mark.__name__ = name
+    return mark
+
+
+#: Called at the head of a helper: keep it a function that its callers call. LLVM would otherwise
+#: paste it into each of them and optimise it there again.
+apart = _attributes("apart", "noinline")
+
+#: The same, and compile it small: for short loops over small matrices, which LLVM would otherwise
+#: unroll and vectorise.
+compactly = _attributes("compactly", "noinline", "optsize")

@@ -1,0 +1,804 @@
+"""``fastem.KalmanFilter``: linear dynamical systems, with pykalman's interface and more."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import BaseEstimator, _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
+
+from .dirichlet_model import Lengths
+from .kalman_data import Sequences, SequenceStream, as_sequences, is_sequence_stream
+from .kalman_em import em_step
+from .kalman_model import NAMES, KalmanModel
+from .kalman_start import start_from_data
+from .kalman_stream import KalmanStream
+from .learning_rate import DEFAULT_RATE, rates
+
+__all__ = ["KalmanFilter"]
+
+#: Axes of each parameter when it is constant in time, and which of them count states (d) and
+#: observed coordinates (p).
+_SHAPES = {
+    "transition_matrices": "dd",
+    "transition_offsets": "d",
+    "transition_covariance": "dd",
+    "observation_matrices": "pd",
+    "observation_offsets": "p",
+    "observation_covariance": "pp",
+    "initial_state_mean": "d",
+    "initial_state_covariance": "dd",
+}
+_VARYING = tuple(name for name in _SHAPES if not name.startswith("initial"))
+_COVARIANCES = tuple(name for name in _SHAPES if name.endswith("covariance"))
+_EM_VARS = (
+    "transition_covariance",
+    "observation_covariance",
+    "initial_state_mean",
+    "initial_state_covariance",
+)
+
+
+class KalmanFilter(BaseEstimator):
+    """A linear dynamical system: a hidden state that moves linearly and is observed linearly.
+
+    ``h₁ ~ N(m, V)``, ``h' = A h + b + N(0, Q)``, ``v = C h + c + N(0, R)``.
+
+    The first twelve parameters, and the methods ``em``, ``filter``, ``smooth``, ``filter_update``,
+    ``loglikelihood`` and ``sample``, are pykalman's. A matrix, offset or covariance may have time
+    as a first axis there; learning is for systems that are constant in time.
+
+    Parameters
+    ----------
+    transition_matrices : array-like of shape (n_dim_state, n_dim_state), optional
+        A; the first axis may be time, n_timesteps - 1 long.
+    observation_matrices : array-like of shape (n_dim_obs, n_dim_state), optional
+        C; the first axis may be time, n_timesteps long.
+    transition_covariance : array-like of shape (n_dim_state, n_dim_state), optional
+        Q.
+    observation_covariance : array-like of shape (n_dim_obs, n_dim_obs), optional
+        R.
+    transition_offsets : array-like of shape (n_dim_state,), optional
+        b.
+    observation_offsets : array-like of shape (n_dim_obs,), optional
+        c.
+    initial_state_mean : array-like of shape (n_dim_state,), optional
+        m.
+    initial_state_covariance : array-like of shape (n_dim_state, n_dim_state), optional
+        V.
+    random_state : int, RandomState instance or None, default=None
+        For ``sample``, and for the start where the data leave it open.
+    em_vars : iterable of str or 'all', optional
+        What ``em`` estimates; by default the covariances and the initial mean.
+    n_dim_state : int, optional
+        The size of the state, where no parameter says it.
+    n_dim_obs : int, optional
+        The number of observed coordinates, where no parameter says it.
+    tol : float, default=1e-4
+        ``fit`` stops when the log-likelihood per observed step changes by less.
+    max_iter : int, default=100
+        The most iterations of ``fit``.
+    fixed : iterable of str, or dict, default=('transition_offsets', 'observation_offsets')
+        Parameters that ``fit`` and ``partial_fit`` leave alone. A dict has for each name True, or
+        an array of booleans that says which entries stay.
+    transition_covariance_type, observation_covariance_type : {'full', 'diag', 'spherical'}
+        What Q and R are learned as.
+    warm_start : bool, default=False
+        Whether ``fit`` goes on from the last fit.
+    learning_rate : float, callable or Decay, default=Decay(1.0, 0.6)
+        The rate η of online learning: a number, or a function of the step 1, 2, ...
+    batch_size : int or None, default=None
+        Sequences of a mini-batch in ``partial_fit``; None takes each call's as one batch.
+    memory : {'model', 'statistics'}, default='model'
+        What online learning remembers: the model alone, or running statistics (Cappé, Moulines).
+    verbose : int, default=0
+    n_jobs : int or None, default=None
+        Threads; None is all cores. The result does not depend on it.
+
+    Attributes
+    ----------
+    transition_matrices_, observation_matrices_, transition_covariance_, \
+observation_covariance_, transition_offsets_, observation_offsets_, initial_state_mean_, \
+initial_state_covariance_ : ndarray
+        What was learned.
+    n_iter_ : int
+    converged_ : bool
+    lower_bound_ : float
+        The mean log-likelihood of a sequence.
+    lower_bounds_ : list of float
+        The same at each iteration.
+    n_steps_ : int
+        Online steps since the last ``fit``.
+    lengths_, length_shares_ : ndarray
+        The lengths of the sequences last learned from, and the share of each.
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastem
+    >>> truth = fastem.KalmanFilter(
+    ...     transition_matrices=[[0.9, 0.2], [-0.2, 0.9]],
+    ...     observation_matrices=np.eye(3, 2),
+    ...     observation_covariance=0.1 * np.eye(3),
+    ... )
+    >>> _, X = truth.sample(2000, random_state=0)
+    >>> model = fastem.KalmanFilter(n_dim_state=2).fit(X)
+    >>> np.abs(np.linalg.eigvals(model.transition_matrices_)).round(1)
+    array([0.9, 0.9])
+    """
+
+    _parameter_constraints = {  # noqa: RUF012 (scikit-learn's convention)
+        "random_state": ["random_state"],
+        "n_dim_state": [Interval(Integral, 1, None, closed="left"), None],
+        "n_dim_obs": [Interval(Integral, 1, None, closed="left"), None],
+        "tol": [Interval(Real, 0.0, None, closed="left")],
+        "max_iter": [Interval(Integral, 0, None, closed="left")],
+        "fixed": ["array-like", str, dict],
+        "transition_covariance_type": [StrOptions({"full", "diag", "spherical"})],
+        "observation_covariance_type": [StrOptions({"full", "diag", "spherical"})],
+        "warm_start": ["boolean"],
+        "learning_rate": [Real, callable],
+        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
+        "memory": [StrOptions({"model", "statistics"})],
+        "verbose": ["verbose"],
+        "n_jobs": [
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Integral, None, -1, closed="right"),
+            None,
+        ],
+    }
+
+    def __init__(
+        self,
+        transition_matrices=None,
+        observation_matrices=None,
+        transition_covariance=None,
+        observation_covariance=None,
+        transition_offsets=None,
+        observation_offsets=None,
+        initial_state_mean=None,
+        initial_state_covariance=None,
+        random_state=None,
+        em_vars=None,
+        n_dim_state=None,
+        n_dim_obs=None,
+        *,
+        tol=1e-4,
+        max_iter=100,
+        fixed=("transition_offsets", "observation_offsets"),
+        transition_covariance_type="full",
+        observation_covariance_type="full",
+        warm_start=False,
+        learning_rate=DEFAULT_RATE,
+        batch_size=None,
+        memory="model",
+        verbose=0,
+        n_jobs=None,
+    ):
+        self.transition_matrices = transition_matrices
+        self.observation_matrices = observation_matrices
+        self.transition_covariance = transition_covariance
+        self.observation_covariance = observation_covariance
+        self.transition_offsets = transition_offsets
+        self.observation_offsets = observation_offsets
+        self.initial_state_mean = initial_state_mean
+        self.initial_state_covariance = initial_state_covariance
+        self.random_state = random_state
+        self.em_vars = em_vars
+        self.n_dim_state = n_dim_state
+        self.n_dim_obs = n_dim_obs
+        self.tol = tol
+        self.max_iter = max_iter
+        self.fixed = fixed
+        self.transition_covariance_type = transition_covariance_type
+        self.observation_covariance_type = observation_covariance_type
+        self.warm_start = warm_start
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.memory = memory
+        self.verbose = verbose
+        self.n_jobs = n_jobs
+        # pykalman says the sizes as soon as they are known, and at once if they contradict.
+        sizes = self._sizes()
+        if n_dim_state is None and "d" in sizes:
+            self.n_dim_state = sizes["d"]
+        if n_dim_obs is None and "p" in sizes:
+            self.n_dim_obs = sizes["p"]
+
+    # The model -------------------------------------------------------------------------------
+
+    def _sizes(self):
+        """The sizes d and p, as far as the parameters given say them; they must agree."""
+        said = {"d": {}, "p": {}}
+        for name, axes in _SHAPES.items():
+            value = getattr(self, name)
+            if value is not None:
+                shape = np.shape(value)
+                if len(shape) >= len(axes):
+                    for axis, size in zip(axes, shape[len(shape) - len(axes) :], strict=True):
+                        said[axis].setdefault(size, name)
+        for axis, name in (("d", "n_dim_state"), ("p", "n_dim_obs")):
+            value = getattr(self, name, None)
+            if value is not None:
+                said[axis].setdefault(value, name)
+        sizes = {}
+        for axis, what in (("d", "states"), ("p", "observed coordinates")):
+            if len(said[axis]) > 1:
+                found = ", ".join(f"{size} in {name}" for size, name in said[axis].items())
+                raise ValueError(f"The parameters differ in the number of {what}: {found}.")
+            if said[axis]:
+                sizes[axis] = next(iter(said[axis]))
+        return sizes
+
+    def _given(self):
+        """The parameters the user gave, by name, checked."""
+        sizes = self._sizes()
+        given = {}
+        for name in _SHAPES:
+            value = getattr(self, name)
+            if value is not None:
+                given[name] = _check_parameter(name, value, sizes)
+        return given
+
+    def _parameters(self, n_columns=None):
+        """All parameters as they are now: learned, given, or pykalman's defaults."""
+        if hasattr(self, "transition_matrices_"):
+            return {name: getattr(self, f"{name}_") for name in NAMES}
+        sizes = self._sizes()
+        d, p = sizes.get("d", 1), sizes.get("p", n_columns or 1)
+        defaults = {
+            "transition_matrices": np.eye(d),
+            "transition_offsets": np.zeros(d),
+            "transition_covariance": np.eye(d),
+            "observation_matrices": np.eye(p, d),
+            "observation_offsets": np.zeros(p),
+            "observation_covariance": np.eye(p),
+            "initial_state_mean": np.zeros(d),
+            "initial_state_covariance": np.eye(d),
+        }
+        return {**defaults, **self._given()}
+
+    def _held(self, parameters):
+        """``fixed`` as what the model is told: for each name, which entries stay."""
+        fixed = self.fixed
+        if isinstance(fixed, str):
+            fixed = (fixed,)
+        if not isinstance(fixed, dict):
+            fixed = dict.fromkeys(fixed, True)
+        held = {}
+        for name, entries in fixed.items():
+            if name not in NAMES:
+                raise ValueError(f"fixed: {name!r} is not one of the parameters {tuple(NAMES)}.")
+            shape = parameters[name].shape
+            entries = np.asarray(entries, dtype=bool)
+            if entries.shape not in ((), shape):
+                raise ValueError(
+                    f"fixed: the entries of {name} have the shape {entries.shape}, but the "
+                    f"parameter has {shape}."
+                )
+            if name in _COVARIANCES and entries.ndim and (entries != entries.T).any():
+                raise ValueError(f"fixed: the entries of {name} must be held symmetrically.")
+            held[name] = entries
+        return held
+
+    def _make_model(self, parameters, *, learning=True):
+        if learning:
+            for name in _VARYING:
+                if parameters[name].ndim > len(_SHAPES[name]):
+                    raise ValueError(
+                        f"{name} changes with time: its shape is {parameters[name].shape}. Such "
+                        "systems can be filtered and smoothed, and em can learn the rest, but fit "
+                        "and partial_fit learn systems that are constant."
+                    )
+        horizon = None
+        if hasattr(self, "lengths_"):
+            horizon = Lengths(self.lengths_, self.length_shares_)
+        return KalmanModel(
+            parameters,
+            held=self._held(parameters) if learning else None,
+            transition_shape=self.transition_covariance_type,
+            observation_shape=self.observation_covariance_type,
+            horizon=horizon,
+            n_jobs=self.n_jobs,
+        )
+
+    def _model(self) -> KalmanModel:
+        """The model that the attributes describe."""
+        return self._make_model(self._parameters())
+
+    def _set_model(self, model):
+        """Show a model's parameters as attributes."""
+        for name, array in model.parameters.items():
+            # A copy, so that changing an attribute changes nothing that is shared.
+            setattr(self, f"{name}_", np.array(array))
+        if isinstance(model.horizon, Lengths):
+            self._set_lengths(model.horizon)
+
+    def _set_lengths(self, lengths):
+        self.lengths_ = lengths.values
+        self.length_shares_ = lengths.shares
+
+    def __sklearn_is_fitted__(self):
+        given = self.transition_matrices is not None and self.observation_matrices is not None
+        return hasattr(self, "transition_matrices_") or given
+
+    # Data ------------------------------------------------------------------------------------
+
+    def _n_columns(self):
+        if hasattr(self, "n_features_in_"):
+            return self.n_features_in_
+        return self._sizes().get("p")
+
+    def _check_data(self, X, sample_weight=None, lengths=None, *, reset, once=False):
+        """``X`` as checked sequences, or a stream of such."""
+        n_columns = self._sizes().get("p") if reset else self._n_columns()
+        if is_sequence_stream(X):
+            if sample_weight is not None or lengths is not None:
+                raise ValueError(
+                    "sample_weight and lengths go with an array or a list; a stream yields pairs "
+                    "(sequences, weights) instead."
+                )
+            data = SequenceStream(X, n_columns, once=once)
+            if reset and not once:
+                next(data.tables())
+                self.n_features_in_ = data.n_columns
+            return data
+        sequences = as_sequences(X, lengths, sample_weight, n_columns)
+        if reset:
+            self.n_features_in_ = sequences.X.shape[1]
+        return sequences
+
+    @contextlib.contextmanager
+    def _all_or_nothing(self):
+        """Undo what was set on this estimator if something goes wrong."""
+        # Attributes are replaced and never written to, so that the old arrays are intact.
+        before = vars(self).copy()
+        try:
+            yield
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    # Learning --------------------------------------------------------------------------------
+
+    def _start(self, data):
+        """The first model: what is given, and the data if nothing of the dynamics is."""
+        sequences = next(data.tables())
+        given = self._given()
+        dynamics = NAMES.keys() - {"observation_offsets", "observation_covariance"}
+        if given.keys() & dynamics:
+            parameters = self._parameters(sequences.X.shape[1])
+        else:
+            d = self._sizes().get("d", 1)
+            seed = check_random_state(self.random_state).randint(2**31)
+            start = start_from_data(sequences, d, np.random.default_rng(seed))
+            parameters = {**start, **given}
+        for kind, name in (
+            (self.transition_covariance_type, "transition_covariance"),
+            (self.observation_covariance_type, "observation_covariance"),
+        ):
+            if name not in given and kind != "full":
+                variances = np.diag(parameters[name])
+                parameters[name] = np.diag(
+                    variances if kind == "diag" else np.full_like(variances, variances.mean())
+                )
+        return self._make_model(parameters)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None, lengths=None, sample_weight=None):
+        """Fit by batch EM.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_timesteps, n_dim_obs), list of such, 3-D array, or stream
+            One sequence, or many: a list of arrays of unequal length, an array (n_sequences,
+            n_timesteps, n_dim_obs), or one array with ``lengths``. NaN is a missing value; a
+            masked value makes its whole step missing, as in pykalman. A stream is a function that
+            returns a new iterator over sequences or lists of them.
+        y : ignored
+        lengths : array-like of int, optional
+            The lengths of the sequences whose rows lie one after another in ``X``.
+        sample_weight : array-like of shape (n_sequences,), optional
+            A sequence of weight 2 counts as two.
+
+        Returns
+        -------
+        self
+        """
+        with self._all_or_nothing():
+            resumed = self.warm_start and hasattr(self, "transition_matrices_")
+            data = self._check_data(X, sample_weight, lengths, reset=not resumed)
+            if not resumed:
+                for name in NAMES:
+                    vars(self).pop(f"{name}_", None)
+            model = self._model() if resumed else self._start(data)
+            self._run(model, data)
+            self.n_steps_ = 0
+            self._forget()
+        return self
+
+    def _run(self, model, data):
+        bounds, converged, before = [], False, -np.inf
+        n_iter = 0
+        horizon = None
+        for n_iter in range(1, self.max_iter + 1):
+            expectation = model.expect(data)
+            horizon = expectation.horizon
+            bound = expectation.log_likelihood
+            if not np.isfinite(bound):
+                raise ValueError(
+                    f"The log-likelihood is not finite at iteration {n_iter}: squares of the data "
+                    "overflow. Scale the columns to a moderate range."
+                )
+            bounds.append(bound)
+            model = model.maximize(expectation.statistics)
+            observed = max(float(expectation.statistics["observation"].mass[0]), 1.0)
+            if self.verbose:
+                print(f"  Iteration {n_iter}: log-likelihood {bound:.6f} (+{bound - before:.3g})")
+            if abs(bound - before) < self.tol * observed:
+                converged = True
+                break
+            before = bound
+        if not converged and self.max_iter > 0 and self.tol > 0:
+            warnings.warn(
+                f"EM did not converge in {n_iter} iterations. Try a larger max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        model.horizon = horizon if horizon is not None else model.horizon
+        self._set_model(model)
+        self.n_iter_ = n_iter
+        self.converged_ = converged
+        self.lower_bound_ = bounds[-1] if bounds else -np.inf
+        self.lower_bounds_ = bounds
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y=None, lengths=None, sample_weight=None):
+        """Learn online from new sequences.
+
+        Each batch moves the model to the minimum of the batch's loss plus the divergence from the
+        present model over the learning rate. The batches are ``batch_size`` sequences, or all of
+        ``X`` if that is None. The first call starts the model from its sequences.
+
+        Parameters
+        ----------
+        X, y, lengths, sample_weight
+            As for :meth:`fit`; a stream may be an iterator.
+
+        Returns
+        -------
+        self
+        """
+        # scikit-learn checks the settings once; these may have been changed since.
+        validate_parameter_constraints(
+            self._parameter_constraints,
+            {name: getattr(self, name) for name in self._parameter_constraints},
+            caller_name=type(self).__name__,
+        )
+        with self._all_or_nothing():
+            started = hasattr(self, "transition_matrices_")
+            data = self._check_data(X, sample_weight, lengths, reset=not started, once=True)
+            for sequences in data.tables():
+                self._learn(sequences)
+        return self
+
+    def _learn(self, sequences):
+        """Take online steps over some sequences."""
+        started = hasattr(self, "transition_matrices_")
+        model = self._model() if started else self._start(sequences)
+        if not started:
+            self.n_features_in_ = sequences.X.shape[1]
+            self.converged_ = False
+            self.n_iter_ = 0
+            self.lower_bound_ = -np.inf
+            self.lower_bounds_ = []
+        done = getattr(self, "n_steps_", 0)
+        values, at = np.unique(sequences.lengths, return_inverse=True)
+        shares = np.bincount(at, sequences.sample_weight, len(values)) / sequences.total_weight
+        model.horizon = Lengths(values, shares)
+        memory = None
+        if self.memory == "statistics":
+            memory = getattr(self, "statistics_", None)
+            if memory is None:
+                memory = model.own(model.horizon)
+        batch_size = min(self.batch_size or len(sequences), len(sequences))
+        n_steps = -(-len(sequences) // batch_size)
+        etas = rates(self.learning_rate, done + 1, n_steps)
+        model, memory = model.learn_online(sequences, etas, batch_size, memory)
+        self._set_model(model)
+        self.n_steps_ = done + n_steps
+        if memory is None:
+            self._forget()
+        else:
+            self.statistics_ = memory
+
+    def _forget(self):
+        """Drop what online learning remembered."""
+        if hasattr(self, "statistics_"):
+            del self.statistics_
+
+    def em(self, X, y=None, n_iter=10, em_vars=None):
+        """EM as pykalman has it, for ``n_iter`` iterations; the parameters given are replaced.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_timesteps, n_dim_obs), or many sequences as for :meth:`fit`
+        y : ignored
+        n_iter : int, default=10
+        em_vars : iterable of str or 'all', optional
+            What to estimate; the others stay, and may change with time.
+
+        Returns
+        -------
+        self
+        """
+        if em_vars is None:
+            em_vars = _EM_VARS if self.em_vars is None else self.em_vars
+        free = frozenset(NAMES) if isinstance(em_vars, str) and em_vars == "all" else em_vars
+        free = frozenset((free,) if isinstance(free, str) else free)
+        if free - NAMES.keys():
+            raise ValueError(
+                f"em_vars: {sorted(free - NAMES.keys())} are not among the parameters "
+                f"{tuple(NAMES)}."
+            )
+        sequences = self._sequences(X)
+        parameters = self._parameters(sequences.X.shape[1])
+        for name in sorted(free):
+            axes = len(_SHAPES[name])
+            if parameters[name].ndim != axes:
+                warnings.warn(
+                    f"{name} has {parameters[name].ndim} dimensions now; after fitting, it will "
+                    f"have {axes}.",
+                    stacklevel=2,
+                )
+        model = self._make_model(parameters, learning=False)
+        self._check_times(model, sequences)
+        for _ in range(n_iter):
+            model = em_step(model, sequences, free)
+        for name, value in model.parameters.items():
+            setattr(self, name, np.array(value))
+            vars(self).pop(f"{name}_", None)
+        self.n_dim_state, self.n_dim_obs = model.A.shape[-1], model.C.shape[-2]
+        return self
+
+    # Using the model -------------------------------------------------------------------------
+
+    def _sequences(self, X, lengths=None, sample_weight=None) -> Sequences:
+        return as_sequences(X, lengths, sample_weight, self._n_columns())
+
+    def _check_times(self, model, sequences):
+        """What changes with time must have a value for each step."""
+        T = int(sequences.lengths.max())
+        for name in _VARYING:
+            value, axes = getattr(model, NAMES[name]), len(_SHAPES[name])
+            needed = T - 1 if name.startswith("transition") else T
+            if value.ndim > axes and len(value) < needed:
+                raise ValueError(
+                    f"{name} has values for {len(value)} steps, and the sequence needs {needed}."
+                )
+
+    def _inferring(self, X):
+        sequences = self._sequences(X)
+        model = self._make_model(self._parameters(sequences.X.shape[1]), learning=False)
+        self._check_times(model, sequences)
+        return model, sequences
+
+    def _infer(self, X, smooth):
+        model, sequences = self._inferring(X)
+        means, covariances = model.infer(sequences, smooth)[:2]
+        if getattr(X, "ndim", 2) == 3:
+            n, T = X.shape[:2]
+            return means.reshape(n, T, -1), covariances.reshape(n, T, *covariances.shape[1:])
+        if isinstance(X, (list, tuple)) and np.ndim(X[0]) == 2:
+            cuts = sequences.starts[1:-1]
+            return np.split(means, cuts), np.split(covariances, cuts)
+        return means, covariances
+
+    def filter(self, X):
+        """The state at each step given the observations up to it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_timesteps, n_dim_obs), list of such, or 3-D array
+
+        Returns
+        -------
+        means : ndarray of shape (n_timesteps, n_dim_state)
+        covariances : ndarray of shape (n_timesteps, n_dim_state, n_dim_state)
+            Both are lists for a list of sequences, and have one more axis for a 3-D array.
+        """
+        return self._infer(X, smooth=False)
+
+    def smooth(self, X):
+        """The state at each step given all observations; see :meth:`filter`."""
+        return self._infer(X, smooth=True)
+
+    def filter_update(
+        self,
+        filtered_state_mean,
+        filtered_state_covariance,
+        observation=None,
+        transition_matrix=None,
+        transition_offset=None,
+        transition_covariance=None,
+        observation_matrix=None,
+        observation_offset=None,
+        observation_covariance=None,
+    ):
+        """From the filtered state at one step to that at the next.
+
+        Parameters
+        ----------
+        filtered_state_mean : array-like of shape (n_dim_state,)
+        filtered_state_covariance : array-like of shape (n_dim_state, n_dim_state)
+        observation : array-like of shape (n_dim_obs,), optional
+            None is a missing step; masked values make it one; NaN is a missing value.
+        transition_matrix, transition_offset, transition_covariance, observation_matrix, \
+observation_offset, observation_covariance : array-like, optional
+            Used for this step instead of the model's; needed where the model's change with time.
+
+        Returns
+        -------
+        mean, covariance : ndarray
+        """
+        parameters = self._parameters()
+        named = {
+            "transition_matrices": transition_matrix,
+            "transition_offsets": transition_offset,
+            "transition_covariance": transition_covariance,
+            "observation_matrices": observation_matrix,
+            "observation_offsets": observation_offset,
+            "observation_covariance": observation_covariance,
+        }
+        for name, value in named.items():
+            if value is not None:
+                parameters[name] = np.asarray(value, dtype=float)
+            elif parameters[name].ndim > len(_SHAPES[name]):
+                raise ValueError(f"{name} changes with time: give the one of this step.")
+        # The next state, before it is observed, is the first state of a sequence of one step.
+        A, b, Q = (parameters[f"transition_{k}"] for k in ("matrices", "offsets", "covariance"))
+        mean = np.asarray(filtered_state_mean, dtype=float)
+        covariance = np.asarray(filtered_state_covariance, dtype=float)
+        parameters["initial_state_mean"] = A @ mean + b
+        spread = A @ covariance @ A.T
+        parameters["initial_state_covariance"] = 0.5 * (spread + spread.T) + Q
+        p = parameters["observation_matrices"].shape[0]
+        if observation is None:
+            observation = np.full(p, np.nan)
+        row = np.ma.atleast_1d(observation).reshape(1, -1)
+        model = self._make_model(parameters, learning=False)
+        means, covariances, _, _ = model.infer(
+            row if np.ma.isMaskedArray(observation) else np.asarray(row), False
+        )
+        return means[0], covariances[0]
+
+    def loglikelihood(self, X):
+        """The log-likelihood of all observations."""
+        model, sequences = self._inferring(X)
+        return float(model.log_likelihoods(sequences).sum())
+
+    def score_samples(self, X, lengths=None):
+        """The log-likelihood of each sequence."""
+        sequences = self._sequences(X, lengths)
+        model = self._make_model(self._parameters(sequences.X.shape[1]), learning=False)
+        self._check_times(model, sequences)
+        return model.log_likelihoods(sequences)
+
+    def score(self, X, y=None, lengths=None, sample_weight=None):
+        """The mean log-likelihood of a sequence; of arrays, lists, or a stream."""
+        data = self._check_data(X, sample_weight, lengths, reset=False, once=True)
+        total, weight = 0.0, 0.0
+        for sequences in data.tables():
+            each = self.score_samples(sequences)
+            w = sequences.sample_weight
+            total += each.sum() if w is None else each @ w
+            weight += sequences.total_weight
+        return float(total / weight)
+
+    def forecast(self, X, n_steps=1):
+        """The next observations, with their variances.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_timesteps, n_dim_obs)
+            One sequence.
+        n_steps : int, default=1
+            How many steps ahead.
+
+        Returns
+        -------
+        means : ndarray of shape (n_steps, n_dim_obs)
+        covariances : ndarray of shape (n_steps, n_dim_obs, n_dim_obs)
+        """
+        if not isinstance(n_steps, Integral) or n_steps < 1:
+            raise ValueError(f"n_steps must be a whole number, 1 or more; got {n_steps}.")
+        sequences = self._sequences(X)
+        if len(sequences) > 1:
+            raise ValueError("forecast takes one sequence; call it for each.")
+        model = self._make_model(self._parameters(sequences.X.shape[1]))
+        means, covariances, _, _ = model.infer(sequences, False)
+        h, P = means[-1], covariances[-1]
+        ahead, spreads = [], []
+        for _ in range(n_steps):
+            h, P = model.A @ h + model.b, model.A @ P @ model.A.T + model.Q
+            P = 0.5 * (P + P.T)
+            ahead.append(model.C @ h + model.c)
+            spreads.append(model.C @ P @ model.C.T + model.R)
+        return np.array(ahead), np.array(spreads)
+
+    def stream(self) -> KalmanStream:
+        """An object that filters observations one at a time, each in microseconds."""
+        return KalmanStream(self._make_model(self._parameters(self._n_columns())))
+
+    def sample(self, n_timesteps, initial_state=None, random_state=None):
+        """Draw a sequence from the model.
+
+        Parameters
+        ----------
+        n_timesteps : int
+        initial_state : array-like of shape (n_dim_state,), optional
+        random_state : int or RandomState, optional
+            The estimator's unless given.
+
+        Returns
+        -------
+        states : ndarray of shape (n_timesteps, n_dim_state)
+        observations : masked array of shape (n_timesteps, n_dim_obs)
+        """
+        if n_timesteps < 1:
+            raise ValueError(f"n_timesteps must be 1 or more; got {n_timesteps}.")
+        model = self._make_model(self._parameters(), learning=False)
+        rng = check_random_state(self.random_state if random_state is None else random_state)
+
+        def at(letter, axes, t):
+            value = getattr(model, letter)
+            return value[t] if value.ndim > axes else value
+
+        d, p = model.A.shape[-1], model.C.shape[-2]
+        states, observations = np.zeros((n_timesteps, d)), np.zeros((n_timesteps, p))
+        for t in range(n_timesteps):
+            if t > 0:
+                states[t] = at("A", 2, t - 1) @ states[t - 1] + at("b", 1, t - 1)
+                states[t] += rng.multivariate_normal(np.zeros(d), at("Q", 2, t - 1))
+            elif initial_state is None:
+                states[0] = rng.multivariate_normal(model.m, model.V)
+            else:
+                states[0] = initial_state
+            observations[t] = at("C", 2, t) @ states[t] + at("c", 1, t)
+            observations[t] += rng.multivariate_normal(np.zeros(p), at("R", 2, t))
+        return states, np.ma.array(observations)
+
+
+def _check_parameter(name, value, sizes):
+    """One parameter as an array of doubles; raises ``ValueError`` if it cannot be one."""
+    axes = _SHAPES[name]
+    array = np.asarray(np.ma.getdata(value), dtype=float)
+    while array.ndim < len(axes):
+        array = array[None]
+    expected = tuple(sizes[axis] for axis in axes if axis in sizes)
+    core = array.shape[array.ndim - len(axes) :]
+    most = len(axes) + (name in _VARYING)
+    if array.ndim > most or (len(expected) == len(axes) and core != expected):
+        more = ", or time as one more axis before" if most > len(axes) else ""
+        raise ValueError(f"{name} should have the shape {expected}{more}; got {array.shape}.")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} contains NaN or infinity.")
+    if name in _COVARIANCES:
+        for t, matrix in enumerate(array.reshape(-1, *core)):
+            where = name if array.ndim == 2 else f"{name}[{t}]"
+            scale = np.abs(matrix).max()
+            if np.abs(matrix - matrix.T).max() > 1e-8 * scale:
+                raise ValueError(f"{where} is not symmetric.")
+            if scale > 0 and np.linalg.eigvalsh(matrix).min() < -1e-10 * scale:
+                raise ValueError(
+                    f"{where} is not positive semidefinite: its least eigenvalue is "
+                    f"{np.linalg.eigvalsh(matrix).min():.3g}."
+                )
+    return array

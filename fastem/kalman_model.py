@@ -1,0 +1,602 @@
+"""The Kalman filter (linear dynamical system) as four functions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import algebra
+from .dirichlet_model import Lengths
+from .kalman_constrained import constrained_regression
+from .kalman_data import Sequences, SequenceStream, as_sequences, is_sequence_stream
+from .kernels import kalman_maximize, kalman_online, kalman_own, kalman_statistics
+from .kernels.kalman_system import workspace
+from .learning_rate import step_size
+from .parallel import in_order
+from .statistics import Expectation, Moments, Statistics
+
+__all__ = ["NAMES", "KalmanModel"]
+
+#: The parameters by name, and the letters that the formulas use.
+NAMES = {
+    "initial_state_mean": "m",
+    "initial_state_covariance": "V",
+    "transition_matrices": "A",
+    "transition_offsets": "b",
+    "transition_covariance": "Q",
+    "observation_matrices": "C",
+    "observation_offsets": "c",
+    "observation_covariance": "R",
+}
+
+#: What may be asked of the covariances Q and R.
+SHAPES = {
+    "full": kalman_maximize.FULL,
+    "diag": kalman_maximize.DIAGONAL,
+    "spherical": kalman_maximize.SCALAR,
+}
+
+# R is factored if no pivot is smaller beside its diagonal entry; else the observations' own
+# covariance is, which includes the state's.
+_LEAST_PIVOT = 1e-8
+# Above this ratio of the variance of the data to that of the noise, what the noise leaves is summed
+# row by row and not taken from products of the data, which cancel.
+_LARGEST_RATIO = 1e4
+
+
+class KalmanModel:
+    """``h₁ ~ N(m, V)``, ``h' = A h + b + N(0, Q)``, ``v = C h + c + N(0, R)``. The h are hidden.
+
+    Parameters
+    ----------
+    parameters : dict of arrays
+        Under the names of ``NAMES``; constant in time, except for inference.
+    held : dict, optional
+        For a name, which of its entries :meth:`maximize` leaves alone: True for all, or an array
+        of booleans.
+    transition_shape, observation_shape : {'full', 'diag', 'spherical'}
+        The kind of Q and of R.
+    horizon : Lengths or int, optional
+        The lengths of sequences, unless :meth:`own` is told.
+    n_jobs : int, optional
+        Threads; all cores unless given. It has no influence on the result.
+    """
+
+    def __init__(
+        self,
+        parameters,
+        *,
+        held=None,
+        transition_shape="full",
+        observation_shape="full",
+        horizon=None,
+        n_jobs=None,
+    ):
+        for name, letter in NAMES.items():
+            setattr(self, letter, np.ascontiguousarray(parameters[name], dtype=float))
+        self.held = {} if held is None else dict(held)
+        self.transition_shape = transition_shape
+        self.observation_shape = observation_shape
+        self.horizon = horizon
+        self.n_jobs = n_jobs
+
+    # The four functions ---------------------------------------------------------------------
+
+    def expect(self, data) -> Expectation:
+        """``S(V|Θ)``: mean moments of h₁, of (h', h) and of (v, h), and of the log-likelihood."""
+        total = None
+        for sequences in _as_data(data).tables():
+            part = self._expect(sequences)
+            total = part if total is None else total + part
+        return total
+
+    def own(self, horizon=None) -> Statistics:
+        """``S(Θ)`` for sequences of the lengths ``horizon``."""
+        lengths = self._lengths(horizon)
+        order = np.argsort(lengths.values)
+        x, w, names = workspace(self.system, 1)
+        centre = self.c + self.C @ self.m
+        shares = lengths.shares[order] / lengths.shares.sum()
+        if not kalman_own.own(x, w, lengths.values[order], shares, centre):
+            raise ValueError(_INFINITE)
+        return _statistics(x, names, centre)
+
+    def maximize(self, statistics: Statistics) -> KalmanModel:
+        """``M(S)``: a Gaussian and two regressions; what is held fixed stays."""
+        new = {"A": self.A, "C": self.C}
+        no_matrix = np.zeros((len(self.m), 0))
+        _, new["m"], new["V"] = self._regress(
+            statistics["initial"], no_matrix, "m", "V", "full", no_matrix
+        )
+        new["A"], new["b"], new["Q"] = self._regress(
+            statistics["transition"], self.A, "b", "Q", self.transition_shape, "A"
+        )
+        new["C"], new["c"], new["R"] = self._regress(
+            statistics["observation"], self.C, "c", "R", self.observation_shape, "C"
+        )
+        return self._with(new)
+
+    def log_joint(self, statistics: Statistics) -> float:
+        """``Q(S, Θ)``: Gaussian log-densities of h₁, of h' given h, and of v given h."""
+        no_matrix = np.zeros((len(self.m), 0))
+        return (
+            _log_density(statistics["initial"], no_matrix, self.m, self.V, "initial_state")
+            + _log_density(statistics["transition"], self.A, self.b, self.Q, "transition")
+            + _log_density(statistics["observation"], self.C, self.c, self.R, "observation")
+        )
+
+    # What the algorithms ask besides --------------------------------------------------------
+
+    @property
+    def parameters(self) -> dict[str, np.ndarray]:
+        """All parameters by name."""
+        return {name: getattr(self, letter) for name, letter in NAMES.items()}
+
+    @property
+    def system(self) -> dict[str, np.ndarray]:
+        """All parameters by letter, as kernels are given them."""
+        return {letter: getattr(self, letter) for letter in NAMES.values()}
+
+    def with_parameters(self, parameters) -> KalmanModel:
+        """The same kind of model with other parameters."""
+        return KalmanModel(
+            parameters,
+            held=self.held,
+            transition_shape=self.transition_shape,
+            observation_shape=self.observation_shape,
+            horizon=self.horizon,
+            n_jobs=self.n_jobs,
+        )
+
+    def _with(self, letters):
+        return self.with_parameters({name: letters[letter] for name, letter in NAMES.items()})
+
+    def check_same_kind(self, other) -> None:
+        """Raise ``ValueError`` unless ``other`` is a Kalman filter of the same sizes."""
+        if not isinstance(other, KalmanModel):
+            raise ValueError(
+                f"Models of different kinds: a Kalman filter and a {type(other).__name__}."
+            )
+        mine, theirs = self.parameters, other.parameters
+        for name in mine:
+            if mine[name].shape != theirs[name].shape:
+                raise ValueError(
+                    f"Models of different sizes: {name} has shape {mine[name].shape} in one and "
+                    f"{theirs[name].shape} in another."
+                )
+
+    def transformed(self, T) -> KalmanModel:
+        """The same model with its states in another basis, ``h ← T h``."""
+        inverse = np.linalg.inv(T)
+        return self._with(
+            {
+                "m": T @ self.m,
+                "V": _symmetric(T @ self.V @ T.T),
+                "A": T @ self.A @ inverse,
+                "b": T @ self.b,
+                "Q": _symmetric(T @ self.Q @ T.T),
+                "C": self.C @ inverse,
+                "c": self.c,
+                "R": self.R,
+            }
+        )
+
+    def change_to(self, other, horizon=None) -> np.ndarray:
+        """The matrix that takes the states to the basis of ``other``.
+
+        That basis is that in which the two models' observability matrices ``(C, CA, CA², ...)``
+        agree, in the least-squares sense, each row in units of the noise of ``other``.
+        """
+        scale = np.trace(other.R) / len(other.R) or 1.0
+        unit = np.linalg.cholesky(other.R + 1e-12 * scale * np.eye(len(other.R)))
+        mine, theirs = (_observability(m.A, m.C, unit) for m in (self, other))
+        T, _, rank, _ = np.linalg.lstsq(theirs, mine, rcond=None)
+        if rank < len(self.m) or np.linalg.cond(T) > 1e12:
+            raise ValueError(
+                "The states of these models cannot be aligned: some direction of the state is not "
+                "observed, so that its basis cannot be told from the observations."
+            )
+        return T
+
+    def changed(self, T) -> KalmanModel:
+        """This model after a change of basis."""
+        return self.transformed(T)
+
+    def undone(self, T) -> KalmanModel:
+        """This model with a change of basis undone."""
+        return self.transformed(np.linalg.inv(T))
+
+    def draw(self, n_samples, rng, horizon=None) -> Sequences:
+        """Sequences from the model; ``horizon`` is their length, or :class:`Lengths`."""
+        lengths = self._lengths(horizon).draw(n_samples, rng)
+        return Sequences(self.draw_with_states(lengths, rng)[1], lengths)
+
+    def draw_with_states(self, lengths, rng):
+        """States and observations of sequences of the given lengths, one after another."""
+        d, p = len(self.m), len(self.c)
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        states = np.empty((starts[-1], d))
+        roots = {letter: _root(getattr(self, letter)) for letter in "VQR"}
+        h = np.empty((len(lengths), d))
+        for t in range(int(np.max(lengths))):
+            now = np.flatnonzero(np.asarray(lengths) > t)
+            noise = rng.standard_normal((len(now), d))
+            if t == 0:
+                h[now] = self.m + noise @ roots["V"].T
+            else:
+                h[now] = h[now] @ self.A.T + self.b + noise @ roots["Q"].T
+            states[starts[now] + t] = h[now]
+        noise = rng.standard_normal((len(states), p))
+        return states, states @ self.C.T + self.c + noise @ roots["R"].T
+
+    # Passes over data ------------------------------------------------------------------------
+
+    def _expect(self, sequences):
+        x0, w, names = workspace(self.system, int(sequences.lengths.max()), self.direct)
+        rows = [part.rows for part in sequences.parts]
+        count = sum(n for n, _, _ in rows)
+        with_rest = not self.direct and self._noise_ratio(rows, count) > _LARGEST_RATIO
+        kinds, starts, weights = sequences.kinds, sequences.starts, sequences.weights
+        X = sequences.X.reshape(-1)
+        self._check_width(sequences)
+
+        def one(part):
+            x, sequence, step = kalman_statistics.expect(
+                x0.copy(), w, X, kinds, starts, part.order, part.shares, weights,
+                sequences.centre, with_rest, False, np.empty(0),
+            )  # fmt: skip
+            if sequence >= 0:
+                raise ValueError(_no_density(step, sequence if len(sequences) > 1 else None))
+            total = x[names.sums.weight]
+            if not total > 0:
+                return None
+            log_likelihood = x[names.sums.log_likelihood]
+            if not with_rest:
+                log_likelihood -= 0.5 * _rest(x, names, part.rows, sequences.centre - self.c)
+            return Expectation(
+                _statistics(x, names, sequences.centre, part.rows) / total,
+                log_likelihood / total,
+                total,
+            )
+
+        parts = in_order(one, sequences.parts, self.n_jobs)
+        expectation = sum(part for part in parts if part is not None)
+        values, at = np.unique(sequences.lengths, return_inverse=True)
+        shares = np.bincount(at, sequences.sample_weight, len(values)) / sequences.total_weight
+        return expectation._replace(horizon=Lengths(values, shares))
+
+    def _noise_ratio(self, rows, count):
+        """The variance of the data beside that of the noise where that is least."""
+        if count == 0:
+            return 0.0
+        variance = sum(np.trace(second) for _, _, second in rows) / count
+        return variance * np.linalg.norm(np.linalg.inv(self.R), 2)
+
+    @property
+    def direct(self) -> bool:
+        """Whether R has no safe factor, so that the filter works with the observations' own."""
+        for R in self.R.reshape(-1, *self.R.shape[-2:]):
+            try:
+                pivots = np.diag(np.linalg.cholesky(R)) ** 2
+            except np.linalg.LinAlgError:
+                return True
+            if (pivots < _LEAST_PIVOT * np.diag(R)).any():
+                return True
+        return False
+
+    def _check_width(self, sequences):
+        # Kernels trust the width they are told.
+        if sequences.X.shape[1] != self.c.shape[-1]:
+            raise ValueError(
+                f"The data have {sequences.X.shape[1]} columns, and the model observes "
+                f"{self.c.shape[-1]}."
+            )
+
+    def log_likelihoods(self, data) -> np.ndarray:
+        """The log-likelihood of each sequence."""
+        sequences = as_sequences(data)
+        self._check_width(sequences)
+        x0, w, _ = workspace(self.system, int(sequences.lengths.max()), self.direct)
+        out = np.empty(len(sequences))
+
+        def one(part):
+            _, sequence, step = kalman_statistics.expect(
+                x0.copy(), w, sequences.X.reshape(-1), sequences.kinds, sequences.starts,
+                part.order, part.shares, sequences.weights, sequences.centre, True, False, out,
+            )  # fmt: skip
+            if sequence >= 0:
+                raise ValueError(_no_density(step, sequence if len(sequences) > 1 else None))
+
+        for _ in in_order(one, sequences.parts, self.n_jobs):
+            pass
+        return out
+
+    def infer(self, data, smooth, *, lags=False):
+        """Of each row: mean and covariance of its state, and its log-likelihood.
+
+        With ``lags``, the covariances of neighbouring states of one sequence; they are the third.
+        """
+        sequences = as_sequences(data)
+        self._check_width(sequences)
+        n_rows, d = len(sequences.X), self.A.shape[-1]
+        x, w, _ = workspace(self.system, int(sequences.lengths.max()), self.direct)
+        means, covariances = np.empty((n_rows, d)), np.empty((n_rows, d, d))
+        neighbours = np.empty((n_rows - 1 if lags else 0, d, d))
+        gains = np.empty(n_rows)
+        shares = sequences.shares(np.arange(len(sequences)))
+        sequence, step = kalman_statistics.infer(
+            x, w, sequences.X.reshape(-1), sequences.kinds, sequences.starts, shares, smooth,
+            means, covariances, neighbours, gains,
+        )  # fmt: skip
+        if sequence >= 0:
+            raise ValueError(_no_density(step, sequence if len(sequences) > 1 else None))
+        return means, covariances, neighbours, gains
+
+    def learn_online(self, sequences, etas, batch_size, memory=None):
+        """Online steps over the sequences in order; the model and the memory after them.
+
+        The loop is in a kernel, unless single entries of parameters are held fixed.
+        """
+        self._check_width(sequences)
+        modes = self.modes()
+        if modes is None:
+            return self._learn_in_steps(sequences, etas, batch_size, memory)
+        x, w, names = workspace(self.system, int(sequences.lengths.max()), self.direct)
+        centre = sequences.centre
+        remembered = np.empty(0) if memory is None else _sums(memory, names, centre)
+        shares = sequences.shares(np.arange(len(sequences)))
+        shares[::batch_size] = False
+        rhos = np.array([step_size(eta) for eta in etas])
+        x, sequence, step, done = kalman_online.online(
+            x, w, sequences.X.reshape(-1), sequences.kinds, sequences.starts, shares,
+            sequences.weights, centre, batch_size, rhos, modes, remembered,
+        )  # fmt: skip
+        if step == -2:
+            raise ValueError(f"{_INFINITE} (at online step {done + 1})")
+        if sequence >= 0:
+            raise ValueError(f"{_no_density(step, sequence)} (at online step {done + 1})")
+        letters = {}
+        for letter in NAMES.values():
+            at, like = names.system[letter], getattr(self, letter)
+            letters[letter] = x[at : at + like.size].reshape(like.shape).copy()
+        if not all(np.isfinite(value).all() for value in letters.values()):
+            raise ValueError(
+                "The online steps diverged: some parameters are not finite. Try a smaller "
+                "learning_rate or larger batches."
+            )
+        if memory is not None:
+            x[names.sums.weight : names.sums.weight + len(remembered)] = remembered
+            memory = _statistics(x, names, centre)
+        return self._with(letters), memory
+
+    def _learn_in_steps(self, sequences, etas, batch_size, memory):
+        model = self
+        for step, start in enumerate(range(0, len(sequences), batch_size)):
+            part = sequences[start : start + batch_size]
+            if not part.total_weight > 0:
+                continue
+            model, statistics = algebra.online(model, part, etas[step], memory)
+            memory = None if memory is None else statistics
+        return model, memory
+
+    def _lengths(self, horizon):
+        horizon = self.horizon if horizon is None else horizon
+        if horizon is None:
+            raise ValueError(
+                "A Kalman filter's own statistics depend on the length of the sequences: give "
+                "horizon, the number of steps."
+            )
+        if isinstance(horizon, Lengths):
+            return horizon
+        values, counts = np.unique(np.atleast_1d(horizon), return_counts=True)
+        if (values < 1).any() or (values % 1 != 0).any():
+            raise ValueError(f"horizon must be whole numbers of steps, 1 or more; got {horizon}.")
+        return Lengths(values, counts / counts.sum())
+
+    # The maximum ------------------------------------------------------------------------------
+
+    def modes(self) -> np.ndarray | None:
+        """What the kernels do with each parameter; None if single entries are held."""
+        shapes = {"Q": self.transition_shape, "R": self.observation_shape}
+        modes = []
+        for name, letter in NAMES.items():
+            held = np.asarray(self.held.get(name, False))
+            if held.all():
+                modes.append(kalman_maximize.FIXED)
+            elif held.any():
+                return None
+            else:
+                modes.append(SHAPES[shapes.get(letter, "full")])
+        return np.array(modes)
+
+    def _held(self, letter):
+        name = next(name for name, other in NAMES.items() if other == letter)
+        held = np.asarray(self.held.get(name, False), dtype=bool)
+        return np.broadcast_to(held, getattr(self, letter).shape)
+
+    def _regress(self, moments, W, offset, covariance, shape, matrix):
+        """The best W, w and N for moments of (y, x), as far as they are free."""
+        w, N = getattr(self, offset), getattr(self, covariance)
+        n = float(moments.mass[0])
+        if not n > 0:
+            return W, w, N
+        k, l = W.shape
+        held_w, held_N = self._held(offset), self._held(covariance)
+        held_W = self._held(matrix) if isinstance(matrix, str) else np.ones(W.shape, bool)
+        whole = all(h.all() or not h.any() for h in (held_W, held_w, held_N))
+        if not whole:
+            return constrained_regression(moments, W, w, N, held_W, held_w, held_N, shape)
+        m = k + l
+        x = np.zeros(m * m + m + k * l + k + k * k + 2 * m * m + k)
+        parts = (moments.scatter[0], moments.mean[0], W, w, N)
+        at = 0
+        for part in parts:
+            x[at : at + part.size] = part.ravel()
+            at += part.size
+        mode = kalman_maximize.FIXED if held_N.all() else SHAPES[shape]
+        free_W, free_w = bool(l) and not held_W.all(), not held_w.all()
+        kalman_maximize.maximum(x, k, l, n, free_W, free_w, mode)
+        at = m * m + m
+        W = x[at : at + k * l].reshape(k, l)
+        w = x[at + k * l : at + k * l + k]
+        return W, w, x[at + k * l + k : at + k * l + k + k * k].reshape(k, k)
+
+
+def _as_data(data):
+    if isinstance(data, (Sequences, SequenceStream)):
+        return data
+    return SequenceStream(data) if is_sequence_stream(data) else as_sequences(data)
+
+
+def _symmetric(matrix):
+    return 0.5 * (matrix + matrix.T)
+
+
+def _root(covariance):
+    """A square root of a covariance, which may be singular."""
+    values, vectors = np.linalg.eigh(covariance)
+    return vectors * np.sqrt(np.maximum(values, 0.0))
+
+
+def _observability(A, C, unit):
+    """``(C, CA, CA², ...)`` in units of the noise."""
+    rows, product = [], np.linalg.solve(unit, C)
+    for _ in range(len(A)):
+        rows.append(product)
+        product = product @ A
+    return np.concatenate(rows)
+
+
+def _rest(x, w, rows, shift):
+    """``Σ |rest (v - c)|²`` over complete rows, from their sums about the centre."""
+    n, first, second = rows
+    p, pp = w.p, w.pp
+    rest = x[w.whole.rest : w.whole.rest + p * pp].reshape(p, pp)[:, :p].T
+    along = rest @ shift
+    return (
+        np.einsum("ij,jk,ik->", rest, second, rest)
+        + 2.0 * (rest @ first) @ along
+        + n * along @ along
+    )
+
+
+def _statistics(x, w, centre, rows=None):
+    """Moments about the means, from a kernel's sums about its reference and the centre."""
+    d, p, dd, pp, sums = w.d, w.p, w.dd, w.pp, w.sums
+
+    def vector(name, n=d):
+        at = sums[name]
+        return x[at : at + n]
+
+    def matrix(name, n=d, m=d, stride=dd):
+        at = sums[name]
+        return x[at : at + n * stride].reshape(n, stride)[:, :m]
+
+    reference = vector("reference")
+    first, last = vector("first"), vector("last")
+    first2, last2 = matrix("first2"), matrix("last2")
+    states, states2 = vector("seen") + vector("unseen"), matrix("seen2") + matrix("unseen2")
+    v, vv = vector("v", p), matrix("vv", p, p, pp)
+    if rows is not None:
+        v, vv = v + rows[1], vv + rows[2]
+    lag, vh = matrix("lag"), matrix("vh", p)
+    later, earlier = states2 - first2, states2 - last2
+    return Statistics(
+        initial=_moments(x[sums.weight], first, first2, reference),
+        transition=_moments(
+            x[sums.transitions],
+            np.concatenate([states - first, states - last]),
+            np.block([[later, lag], [lag.T, earlier]]),
+            np.concatenate([reference, reference]),
+        ),
+        observation=_moments(
+            x[sums.observed],
+            np.concatenate([v, vector("seen")]),
+            np.block([[vv, vh], [vh.T, matrix("seen2")]]),
+            np.concatenate([centre, reference]),
+        ),
+    )
+
+
+def _moments(mass, first, second, reference):
+    share = 1.0 / mass if mass > 0 else 0.0
+    mean = first * share
+    scatter = _symmetric(second) - mass * np.outer(mean, mean)
+    return Moments(np.array([mass]), (reference + mean)[None], scatter[None])
+
+
+def _log_density(moments, W, w, N, name):
+    """Expected ``Σ log N(y; W x + w, N)``."""
+    n, mean, scatter = float(moments.mass[0]), moments.mean[0], moments.scatter[0]
+    if not n > 0:
+        return 0.0
+    k = len(w)
+    T = np.hstack([np.eye(k), -W])
+    left = T @ mean - w
+    residual = T @ scatter @ T.T + n * np.outer(left, left)
+    try:
+        L = np.linalg.cholesky(N)
+    except np.linalg.LinAlgError:
+        raise ValueError(
+            f"{name}_covariance is singular, so that the states and observations have no joint "
+            "density, and a divergence does not exist."
+        ) from None
+    half = np.linalg.solve(L, np.linalg.solve(L, residual).T)
+    return -0.5 * (n * (k * np.log(2 * np.pi) + 2 * np.log(np.diag(L)).sum()) + np.trace(half))
+
+
+def _sums(statistics, w, centre):
+    """A kernel's sums with these moments: the inverse of :func:`_statistics`."""
+    d, p, dd, pp, sums = w.d, w.p, w.dd, w.pp, w.sums
+    out = np.zeros(sums.vv + p * pp - sums.weight)
+    initial, transition, observation = (
+        statistics[name] for name in ("initial", "transition", "observation")
+    )
+    reference = observation.mean[0][p:]
+
+    def raw(moments, about):
+        n, mean = moments.mass[0], moments.mean[0] - about
+        return n, n * mean, moments.scatter[0] + n * np.outer(mean, mean)
+
+    n, first, first2 = raw(initial, reference)
+    transitions, pair, pair2 = raw(transition, np.concatenate([reference, reference]))
+    observed, row, row2 = raw(observation, np.concatenate([centre, reference]))
+    states, states2 = pair[:d] + first, pair2[:d, :d] + first2
+
+    def put(name, value, stride=dd):
+        at = sums[name] - sums.weight
+        padded = np.zeros((value.shape[0], stride)) if value.ndim == 2 else np.zeros(stride)
+        padded[..., : value.shape[-1]] = value
+        out[at : at + padded.size] = padded.ravel()
+
+    for name, value in (("weight", n), ("transitions", transitions), ("observed", observed),
+                        ("rows", observed)):  # fmt: skip
+        out[sums[name] - sums.weight] = value
+    put("reference", reference)
+    put("first", first)
+    put("first2", first2)
+    put("last", states - pair[d:])
+    put("last2", states2 - pair2[d:, d:])
+    put("seen", row[p:])
+    put("seen2", row2[p:, p:])
+    put("unseen", states - row[p:])
+    put("unseen2", states2 - row2[p:, p:])
+    put("lag", pair2[:d, d:])
+    put("vh", row2[:p, p:])
+    put("v", row[:p], pp)
+    put("vv", row2[:p, :p], pp)
+    return out
+
+
+_INFINITE = (
+    "The state grows without bound over the length of the sequences: the transition matrix has an "
+    "eigenvalue above one, and the model's own statistics are infinite. Give shorter sequences "
+    "(horizon), or use memory='statistics'."
+)
+
+
+def _no_density(step, sequence=None):
+    where = f"step {step}" if sequence is None else f"step {step} of sequence {sequence}"
+    return (
+        f"The observation at {where} has no density: its covariance C P Cᵀ + R is not positive "
+        "definite. Give the observations some noise (observation_covariance)."
+    )
