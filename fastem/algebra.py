@@ -104,16 +104,16 @@ def own_by_simulation(model, n_samples: int, random_state=None, horizon=None) ->
     return model.expect(model.draw(n_samples, rng, horizon)).statistics
 
 
-def match(model, other):
+def match(model, other, horizon=None):
     """The orders that bring two models' components together, for the least divergence.
 
     Returns the order in which to take those of ``model``, and that for those of ``other``.
     """
-    _, partners = linear_sum_assignment(model.component_divergences(other))
+    _, partners = linear_sum_assignment(model.component_divergences(other, horizon))
     return np.argsort(partners), partners
 
 
-def align(models: Sequence, weights=None, max_rounds: int = 20) -> list:
+def align(models: Sequence, weights=None, max_rounds: int = 20, horizon=None) -> list:
     """Reorder the components of models that were trained apart, for least total divergence.
 
     Each model is matched to a centre, then, until nothing changes, to their combination, which
@@ -122,27 +122,29 @@ def align(models: Sequence, weights=None, max_rounds: int = 20) -> list:
     the total is never more than without aligning. The first model keeps its order.
     """
     weights = _combining_weights(models, weights)
-    ends = [_settle(models, weights, c, max_rounds) for c in (models[0], combine(models, weights))]
-    return min(ends, key=lambda aligned: _total_divergence(aligned, weights))
+    centres = (models[0], combine(models, weights, horizon))
+    ends = [_settle(models, weights, centre, max_rounds, horizon) for centre in centres]
+    return min(ends, key=lambda aligned: _total_divergence(aligned, weights, horizon))
 
 
-def _settle(models, weights, centre, max_rounds):
+def _settle(models, weights, centre, max_rounds, horizon):
     """Match the models to ``centre``, and then to their combination until nothing changes."""
     orders = None
     for _ in range(max_rounds):
-        new = [match(model, centre)[0] for model in models]
+        new = [match(model, centre, horizon)[0] for model in models]
         if orders is not None and all(map(np.array_equal, orders, new)):
             break
         orders = new
         aligned = [m.reordered(order) for m, order in zip(models, orders, strict=True)]
-        centre = combine(aligned, weights)
+        centre = combine(aligned, weights, horizon)
     back = np.argsort(orders[0])
     return [model.reordered(back) for model in aligned]
 
 
-def _total_divergence(models, weights):
-    centre = combine(models, weights)
-    return sum(alpha * divergence(m, centre) for m, alpha in zip(models, weights, strict=True))
+def _total_divergence(models, weights, horizon):
+    centre = combine(models, weights, horizon)
+    pairs = zip(models, weights, strict=True)
+    return sum(alpha * divergence(model, centre, horizon) for model, alpha in pairs)
 
 
 def _combining_weights(models, weights):

@@ -47,7 +47,7 @@ def combine(
 
     def merge(models):
         if align:
-            models = algebra.align(models, weights)
+            models = algebra.align(models, weights, horizon=horizon)
         if n_pseudo is None:
             return algebra.combine(models, weights, horizon)
         rng = np.random.default_rng(random_state)
@@ -57,13 +57,13 @@ def combine(
     return _merge(models, merge)
 
 
-def average(models: Sequence, weights=None, *, align: bool = False):
+def average(models: Sequence, weights=None, *, align: bool = False, horizon=None):
     """Plain averaging of all parameters, which combining is compared with.
 
     Parameters
     ----------
-    models, weights, align
-        As for :func:`combine`.
+    models, weights, align, horizon
+        As for :func:`combine`; the horizon matters for aligning alone.
 
     Returns
     -------
@@ -73,7 +73,7 @@ def average(models: Sequence, weights=None, *, align: bool = False):
 
     def merge(models):
         if align:
-            models = algebra.align(models, weights)
+            models = algebra.align(models, weights, horizon=horizon)
         return algebra.average(models, weights)
 
     return _merge(models, merge)
@@ -88,7 +88,7 @@ def divergence(model, other, *, align: bool = False, horizon=None) -> float:
     one, other = _model_of(model), _model_of(other)
     one.check_same_kind(other)
     if align:
-        _, order = algebra.match(one, other)
+        _, order = algebra.match(one, other, horizon)
         other = other.reordered(order)
     return algebra.divergence(one, other, horizon)
 
