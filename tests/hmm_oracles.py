@@ -12,6 +12,7 @@ import numpy as np
 from scipy import stats
 from scipy.special import logsumexp
 
+from fastem.lengths import Lengths
 from fastem.sequences import as_sequences
 from fastem.statistics import Expectation, Moments, SharedMoments, Statistics
 
@@ -333,7 +334,7 @@ def emission_of(family):
     if name == "Gaussian":
         return Gaussian(family.covariance_type)
     if name == "MixtureOf":
-        return GaussianMixtures(family.covariance_type)
+        return GaussianMixtures(family.kind.covariance_type)
     return {"Poisson": Poisson, "Categorical": Categorical, "Multinomial": Multinomial}[name]()
 
 
@@ -359,8 +360,8 @@ class NaiveHMMModel:
     """A hidden Markov model by the functions above, with the interface of fastem's own."""
 
     def __init__(
-        self, family, startprob, transmat, parameters, *, absorbing=(), fixed=(), n_jobs=None,
-        packed=None,
+        self, family, startprob, transmat, parameters, *, absorbing=(), fixed=(), horizon=None,
+        n_jobs=None, packed=None,
     ):  # fmt: skip
         self.family = family
         self.startprob = np.array(startprob, dtype=float)
@@ -369,6 +370,7 @@ class NaiveHMMModel:
         self.absorbing = tuple(absorbing)
         self.fixed = frozenset(fixed)
         self.n_jobs = n_jobs
+        self.horizon = horizon
         self.emission = emission_of(family)
         self.n_columns = family.size(self.packed)[1]
 
@@ -385,8 +387,13 @@ class NaiveHMMModel:
     def _with(self, startprob, transmat, packed):
         return NaiveHMMModel(
             self.family, startprob, transmat, None, absorbing=self.absorbing, fixed=self.fixed,
-            packed=packed,
+            horizon=self.horizon, packed=packed,
         )  # fmt: skip
+
+    def with_horizon(self, horizon):
+        model = self._with(self.startprob, self.transmat, self.packed)
+        model.horizon = horizon
+        return model
 
     def _each(self, data):
         """Rows, weight and whether cut off, of each sequence."""
@@ -400,10 +407,11 @@ class NaiveHMMModel:
         return masked(emitted, self.absorbing, cut_off)
 
     def expect(self, data):
-        parts, log_likelihood, weight = [], 0.0, 0.0
+        parts, lengths, log_likelihood, weight = [], [], 0.0, 0.0
         for rows, w, cut_off in self._each(data):
             if w == 0:
                 continue
+            lengths.append((len(rows), w))
             statistics, value = sequence_statistics(
                 self.startprob, self.transmat, self.family.unpack(self.packed), self.emission,
                 rows, self.absorbing, cut_off,
@@ -411,16 +419,18 @@ class NaiveHMMModel:
             parts.append(statistics * w)
             log_likelihood += w * value
             weight += w
-        return Expectation(sum(parts) * (1.0 / weight), log_likelihood / weight, weight, None)
+        horizon = (Lengths(*zip(*lengths, strict=True)), None)
+        return Expectation(sum(parts) * (1.0 / weight), log_likelihood / weight, weight, horizon)
 
     def own(self, horizon=None):
         if self.absorbing:
             out, emitted = absorbing_usages(self.startprob, self.transmat, self.absorbing)
         else:
-            lengths, shares = horizon
-            pairs = [usages(self.startprob, self.transmat, n) for n in lengths]
-            out = sum(share * pair[0] for pair, share in zip(pairs, shares, strict=True))
-            emitted = sum(share * pair[1] for pair, share in zip(pairs, shares, strict=True))
+            lengths = self.horizon if horizon is None else horizon[0]
+            out, emitted = 0.0, 0.0
+            for n, share in zip(lengths.lengths, lengths.shares, strict=True):
+                left, visited = usages(self.startprob, self.transmat, n)
+                out, emitted = out + share * left, emitted + share * visited
         return Statistics(
             start=self.startprob,
             transitions=out[:, None] * self.transmat,
