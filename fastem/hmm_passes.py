@@ -350,17 +350,21 @@ class Pass:
         # α before each segment; a sequence of one segment has it at once.
         before = np.zeros(self.size)
         befores, score = [before], 0.0
+        backwards = self.counting or self.writing
         for start, stop in pairwise(edges[:-1]):
-            before, part = self._forward_only(batch, start, stop, befores[-1])
+            before, part, doubtful = self._forward_only(batch, start, stop, befores[-1])
             befores.append(before)
             score += part
+            # What may be lost is certified with β, which comes from the end of the sequence.
+            backwards = backwards or doubtful
         last = np.zeros(self.size)
         last[: self.n_states] = 1.0
         for number in range(len(edges) - 2, -1, -1):
             start, stop = edges[number], edges[number + 1]
             part = self._smooth_segment(
-                batch, piece, start, stop, befores[number], last, weight, sums, number == 0
-            )
+                batch, piece, start, stop, befores[number], last, weight, sums, number == 0,
+                backwards,
+            )  # fmt: skip
             if part is None:
                 # What was added so far is wrong too.
                 sums = self._sums()
@@ -400,12 +404,16 @@ class Pass:
         totals[0] = 1.0
         forward_alone(self.chain, self.size, b, n_steps, start > 0, alpha, totals)
         at = n_steps * self.size
-        return alpha[at : at + self.size] / totals[n_steps], sum_steps(totals, n_steps, shifts)
+        after = alpha[at : at + self.size] / totals[n_steps]
+        doubtful = may_be_lost(alpha[self.size :], self.n_states, 1, self.size, n_steps)
+        return after, sum_steps(totals, n_steps, shifts), doubtful
 
-    def _smooth_segment(self, batch, piece, start, stop, before, last, weight, sums, first):
+    def _smooth_segment(
+        self, batch, piece, start, stop, before, last, weight, sums, first, backwards
+    ):
         """One segment of a long sequence; its log-likelihood, None if it was lost to underflow.
 
-        ``last`` is β after it, and becomes β before it.
+        ``last`` is β after it, and becomes β before it, which ``backwards`` asks for.
         """
         chain, size, n_steps = self.chain, self.size, stop - start
         b, alpha, gamma, shifts, totals = self._buffers(n_steps)
@@ -420,7 +428,7 @@ class Pass:
             backward_alone(chain, size, b, n_steps, last, gamma)
 
         smoothing = self.counting or self.writing
-        if smoothing:
+        if backwards:
             for _ in in_order(lambda job: job(), [forward, backward], self.n_jobs):
                 pass
         else:

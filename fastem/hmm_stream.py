@@ -17,7 +17,8 @@ class FilteredState(NamedTuple):
 
     #: The probability of each state, given all observations so far.
     probabilities: np.ndarray
-    #: The logarithm of the density that was predicted for this observation, one step ahead.
+    #: The logarithm of the density that was predicted for this observation, one step ahead: for
+    #: an absorbing chain, that the sequence goes on, and so.
     log_density: float
     #: The log-likelihood of all observations so far.
     log_likelihood: float

@@ -10,7 +10,7 @@ are divided by ``g_t = Σ_k α_t(k) β_t(k)``:
 import numpy as np
 
 from . import simd
-from .chain import LOST, TINY, propagate_eight, propagate_four, propagate_lanes
+from .chain import LOST, SMALL, TINY, propagate_eight, propagate_four, propagate_lanes
 from .options import kernel
 from .rows import GROUP
 
@@ -30,6 +30,7 @@ def backward_lanes(
     tiny = simd.splat(TINY)
     one = simd.splat(1.0)
     lost = simd.splat(LOST)
+    small = simd.splat(SMALL)
     short0 = simd.splat(0.0)
     short1 = short0
     weight0 = simd.load(weights, 0)
@@ -56,6 +57,14 @@ def backward_lanes(
             sum1 = sum1 + y1
         short0 = simd.maximum(lost * sum0 - g0, short0)
         short1 = simd.maximum(lost * sum1 - g1, short1)
+        # g c is divided by below; a lane that has not begun is all zero.
+        product0 = g0
+        product1 = g1
+        if t > 0:
+            product0 = g0 * simd.load(totals, at - GROUP)
+            product1 = g1 * simd.load(totals, at - 4)
+        short0 = simd.maximum(small * simd.is_positive(sum0) - product0, short0)
+        short1 = simd.maximum(small * simd.is_positive(sum1) - product1, short1)
         share0 = simd.is_positive(g0) * weight0 / simd.maximum(g0, tiny)
         share1 = simd.is_positive(g1) * weight1 / simd.maximum(g1, tiny)
         step0 = one / simd.maximum(sum0, tiny)
@@ -141,6 +150,7 @@ def posteriors_alone(size, b, alpha, totals, beta, start, stop, weight):
     Returns whether a posterior may be lost to underflow.
     """
     least = np.inf
+    least_step = np.inf
     for t in range(start, stop):
         at = t * size
         dots = simd.splat(0.0)
@@ -148,6 +158,7 @@ def posteriors_alone(size, b, alpha, totals, beta, start, stop, weight):
             dots = simd.fma(simd.load(alpha, at + size + k), simd.load(beta, at + k), dots)
         g = simd.total(dots)
         least = min(least, g)
+        least_step = min(least_step, g * totals[t])
         share = weight / g if g > 0.0 else 0.0
         shares = simd.splat(share)
         before = simd.splat(share / totals[t])
@@ -155,4 +166,4 @@ def posteriors_alone(size, b, alpha, totals, beta, start, stop, weight):
             y = simd.load(beta, at + k)
             simd.store(beta, at + k, simd.load(alpha, at + size + k) * y * shares)
             simd.store(b, at + k, simd.load(b, at + k) * y * before)
-    return least < LOST
+    return least < LOST or least_step < SMALL

@@ -32,6 +32,9 @@ LOST = 1e-250
 
 TINY = 1e-300
 
+#: Below this, so is a number that others are divided by: the quotient may leave the range.
+SMALL = 1e-290
+
 
 @inlined
 def padded_states(n_states):

@@ -27,19 +27,17 @@ def predict(chain, log_p, out):
         if chain.absorbing.shape[0] > 0 and chain.absorbing[i]:
             continue
         top = max(top, log_p[i])
-    mass = 0.0
     weights = np.zeros(n)
     if top > -np.inf:
         for i in range(n):
             if not (chain.absorbing.shape[0] > 0 and chain.absorbing[i]):
                 weights[i] = np.exp(log_p[i] - top)
-                mass += weights[i]
     for j in range(n):
         total = 0.0
         for i in range(n):
             total += weights[i] * chain.forward[i * size + j]
         if total > _SMALL:
-            out[j] = np.log(total / mass)
+            out[j] = top + np.log(total)
             continue
         best = -np.inf
         for i in range(n):
@@ -51,7 +49,7 @@ def predict(chain, log_p, out):
             for i in range(n):
                 if not (chain.absorbing.shape[0] > 0 and chain.absorbing[i]):
                     total += np.exp(log_p[i] + np.log(chain.forward[i * size + j]) - best)
-            out[j] = best + np.log(total) - top - np.log(mass)
+            out[j] = best + np.log(total)
 
 
 @kernel

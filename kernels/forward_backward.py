@@ -6,14 +6,15 @@ The recursions run in plain numbers. What they lose to underflow is certified af
 ``g_t = Σ_k α_t(k) β_t(k)``, with β scaled to sum to one, an amount ε lost at step t changes the
 likelihood and every posterior by no more than ``ε / g_t`` relatively; underflow loses 1e-308 at
 most, so while ``g_t`` stays above ``LOST`` = 1e-250 the answer is good to all digits. A sequence
-where it does not is done again in logarithms.
+where it does not is done again in logarithms, and so is one where ``g_t c_{t-1}`` is too small to
+be divided by.
 """
 
 import numpy as np
 
 from . import simd
 from .backward import backward_alone, backward_lanes, posteriors_alone
-from .chain import add_logs, padded_states
+from .chain import SMALL, add_logs, padded_states
 from .forward import forward_alone, forward_lanes
 from .options import inlined, kernel
 from .products import add_cross_products
@@ -32,7 +33,7 @@ def may_be_lost(a, n_states, width, step, n):
     for k in range(n_states):
         for i in range(n):
             least = min(least, a[k * width + i * step])
-    return least < 1e-290
+    return least < SMALL
 
 
 @kernel

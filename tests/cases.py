@@ -2,6 +2,7 @@
 
 import numpy as np
 import oracles
+from scipy.optimize import minimize
 
 from fastem.families import (
     Bernoulli,
@@ -167,3 +168,19 @@ def raw_sums(statistics):
         else:
             parts.append(block)
     return np.concatenate([np.ravel(part) for part in parts])
+
+
+def assert_minimum(objective, at, rng, *, starts=1):
+    """No direction goes down from ``at``, and no descent from elsewhere ends lower."""
+    least = objective(at)
+    assert np.isfinite(least)
+    np.testing.assert_allclose(oracles.gradient(objective, at), 0.0, atol=2e-8)
+    for distance in (1e-3, 1e-2, 0.1, 0.5):
+        for _ in range(3):
+            assert objective(at + distance * rng.normal(size=len(at))) > least
+    for _ in range(starts):
+        start = at + 0.3 * rng.normal(size=len(at))
+        found = minimize(objective, start, method="BFGS", options={"gtol": 1e-7})
+        assert found.fun > least - 1e-11
+        # It is the same minimum, so that the agreement says something.
+        assert found.fun < least + 1e-9

@@ -8,6 +8,7 @@ from cases import (
     GAUSSIAN,
     INTERLEAVED,
     UNEQUAL,
+    assert_minimum,
     assert_same_model,
     assert_same_statistics,
     assert_statistics,
@@ -16,7 +17,6 @@ from cases import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize
 
 from fastem import algebra
 from fastem.data import Table
@@ -60,22 +60,6 @@ def test_reg_covar_is_noise_that_every_row_carries(case):
 
 
 # Every step minimises its own objective -------------------------------------------------------
-
-
-def assert_minimum(objective, at, rng, *, starts=1):
-    """No direction goes down from ``at``, and no descent from elsewhere ends lower."""
-    least = objective(at)
-    assert np.isfinite(least)
-    np.testing.assert_allclose(oracles.gradient(objective, at), 0.0, atol=2e-8)
-    for distance in (1e-3, 1e-2, 0.1, 0.5):
-        for _ in range(3):
-            assert objective(at + distance * rng.normal(size=len(at))) > least
-    for _ in range(starts):
-        start = at + 0.3 * rng.normal(size=len(at))
-        found = minimize(objective, start, method="BFGS", options={"gtol": 1e-7})
-        assert found.fun > least - 1e-11
-        # It is the same minimum, so that the agreement says something.
-        assert found.fun < least + 1e-9
 
 
 MULTINOMIAL = [UNEQUAL, *(case for case in ALL if case.name == "multinomial")]
