@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-from .data import as_data, read_rows
+from .data import as_data, read_rows, wherever
 from .families import Family
 from .families.base import copy_packed
 from .kernels import mixture as kernels
@@ -53,6 +53,7 @@ class MixtureModel:
 
     # The four functions ---------------------------------------------------------------------
 
+    @wherever
     def expect(self, data) -> Expectation:
         """``S(V|Θ)``: means over the rows of ``(γ_k, γ_k φ(x))``, and of the log-likelihood."""
         log_weights = self.log_weights
