@@ -30,7 +30,7 @@ def __getattr__(name):
     try:
         module = import_module(f".{_HOMES[name]}", __name__)
     except ModuleNotFoundError as error:
-        if error.name not in ("dask", "distributed"):
+        if (error.name or "").partition(".")[0] not in ("dask", "distributed"):
             raise
         raise ImportError(
             f'fastem.distributed.{name} runs on Dask: pip install "fastem[dask]".'

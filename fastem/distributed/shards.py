@@ -40,13 +40,15 @@ def connected(client: Client | None):
         with contextlib.suppress(ValueError):
             client = default_client()
     if client is not None:
-        yield client
+        with client.as_current():
+            yield client
         return
     with (
         LocalCluster(
-            n_workers=n_threads(None), threads_per_worker=1, dashboard_address=None
+            n_workers=n_threads(None), threads_per_worker=1, dashboard_address=":0"
         ) as cluster,
         Client(cluster, set_as_default=False) as client,
+        client.as_current(),
     ):
         yield client
 
@@ -135,7 +137,8 @@ class Shards(Remote):
         """Hold the pieces, checked by ``estimator``, which gets the attributes this gives."""
         asked = clone(estimator) if reset else estimator
         held = self.client.compute(self.pieces, optimize_graph=False)
-        wait(held)
+        with self.client.as_current():
+            wait(held)
         groups = self._group(held)
         asked = everywhere(asked)
         hold = delayed(_hold, pure=False)
@@ -266,7 +269,7 @@ def pieces_of(data, sample_weight=None) -> list[Delayed]:
         data = [data]
     if hasattr(data, "chunks") and hasattr(data, "rechunk"):
         # A row or a sequence is in one chunk.
-        data = data.rechunk({axis: -1 for axis in range(1, data.ndim)})
+        data = data.rechunk(dict.fromkeys(range(1, data.ndim), -1))
         if sample_weight is not None and not isinstance(sample_weight, (list, tuple)):
             sample_weight = _like_rows(sample_weight, data)
     blocks = _blocks(data, "data")
