@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import dask.array as da
 import numpy as np
+import psutil
 from distributed import Client, LocalCluster
 
 import fastem
@@ -83,17 +84,6 @@ def works():
         "compound Dirichlet, D=1,000", fastem.CompoundDirichlet(batch_size=100, n_jobs=1).fit(counts),
         counts, "documents of 100 words", 1e9,
     )  # fmt: skip
-    yield from sequences(rng)
-
-
-def sequences(rng):
-    """Hidden Markov models and Kalman filters, 50 steps a sequence."""
-    V = rng.normal(size=(2000, 50, 4)) + rng.integers(4, size=(2000, 1, 1))
-    hmm = fastem.GaussianHMM(4, covariance_type="diag", n_iter=1, random_state=0, n_jobs=1)
-    yield Work(
-        "HMM, K=4 D=4, 50 steps", hmm.set_params(batch_size=1, learning_rate=fastem.Decay(0.5, 0.9))
-        .fit(V), V, "sequences", 1e8,
-    )  # fmt: skip
 
 
 def measure(work) -> Rates:
@@ -133,10 +123,10 @@ def rounds(client):
 
 
 def transfers(client):
-    """Bytes a round that workers have from each other, and all of the data's, by rows."""
+    """Bytes a round that all processes of the cluster say to each other, by rows."""
 
-    def incoming(dask_worker):
-        return sum(entry["total"] for entry in dask_worker.transfer_incoming_log)
+    def said():
+        return psutil.net_io_counters(pernic=True)["lo"].bytes_sent
 
     rows = []
     for n in (10_000, 100_000, 1_000_000):
@@ -144,10 +134,11 @@ def transfers(client):
         model = fastem.GaussianMixture(5, init_params="random_from_data", random_state=0)
         shards = Shards(client, pieces_of(X)).checked(model, reset=True)
         first = model._start(shards, np.random.RandomState(0))
-        before = sum(client.run(incoming).values())
+        expectation = first.expect(shards)
+        before = said()
         for _ in range(10):
             expectation = first.expect(shards)
-        moved = (sum(client.run(incoming).values()) - before) / 10
+        moved = (said() - before) / 10
         sizes = len(pickle.dumps(first.expect)), len(pickle.dumps(expectation))
         rows.append((f"{n:,}", f"{X.nbytes:,}", *(f"{s:,}" for s in sizes), f"{moved:,.0f}"))
     return rows
@@ -172,6 +163,10 @@ def seconds(value):
     return "0 s"
 
 
+def power(value):
+    return "10" + str(round(math.log10(value))).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
 def size(value):
     for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if value >= scale:
@@ -181,14 +176,12 @@ def size(value):
 
 def price(work, rates, machines, fixed, per_shard):
     """A round of exact EM on so many machines, part by part, in seconds."""
-    shards = machines * CORES
-    compute = work.total / shards * rates.expect
-    levels = math.ceil(math.log(shards, _FAN_IN))
-    inside = min(levels, math.floor(math.log(CORES, _FAN_IN)))
+    # A machine's threads add their statistics one after another.
+    compute = work.total / (machines * CORES) * rates.expect + CORES * rates.add
     step = rates.packing + (_FAN_IN - 1) * (rates.statistics_bytes / NETWORK + rates.add)
-    tree = inside * (_FAN_IN - 1) * rates.add + (levels - inside) * (step + LATENCY)
+    tree = math.ceil(math.log(machines, _FAN_IN)) * (step + LATENCY)
     down = math.ceil(math.log2(machines)) * (rates.model_bytes / NETWORK + LATENCY)
-    return compute, down, tree, fixed + per_shard * shards
+    return compute, down, tree, fixed + per_shard * machines
 
 
 def main():
@@ -218,11 +211,11 @@ def main():
             limit = names[int(np.argmax(parts))]
             moving = (machines - 1) * (rates.model_bytes + rates.statistics_bytes)
             price_rows.append((
-                work.name, f"{work.total:.0e} {work.observation}", machines,
+                work.name, f"{power(work.total)} {work.observation}", machines,
                 *map(seconds, parts), seconds(whole), f"{parts[0] / whole:.0%}", size(moving),
                 limit,
             ))  # fmt: skip
-        _, down, tree, overhead = price(work, rates, 100, fixed, per_shard / CORES)
+        _, down, tree, overhead = price(work, rates, 100, fixed, per_shard)
         between = 5000 * rates.online
         online_rows.append((
             work.name, seconds(between), seconds(down + tree + overhead),
@@ -235,13 +228,15 @@ def main():
     write("docs/scale.md", "rounds", "\n\n".join([
         table(["tasks that go to data", "a round"],
               [(n, seconds(t)) for n, t in by_shards.items()]),
-        f"So a round costs {seconds(fixed)}, and {seconds(per_shard)} more for each task. Equal "
+        f"So a round costs {seconds(fixed)}, and {seconds(per_shard)} more for each task, with "
+        "client, scheduler and workers on two cores; on a cluster the workers do their part of it "
+        "side by side. Equal "
         f"work on this machine takes, of its median time, {slow[0]:.2f} at the 90th percentile, "
         f"{slow[1]:.2f} at the 99th and {slow[2]:.2f} at the worst of 400.",
     ]))  # fmt: skip
     write("docs/scale.md", "bytes", table(
         ["points (D=20, K=5)", "bytes of data", "of the model", "of the statistics",
-         "between workers, a round"], moved))  # fmt: skip
+         "sent in all, a round"], moved))  # fmt: skip
     write("docs/scale.md", "prices", table(
         ["model", "data", "machines", "computing", "model down", "tree up", "scheduler",
          "a round", "of it computing", "moved in all", "the most goes to"], price_rows))  # fmt: skip

@@ -50,7 +50,11 @@ def maximize(model, expectation: Expectation):
         ``model``. Its ``lower_bound_`` is the mean log-likelihood before the step.
     """
     check_is_fitted(model)
-    model._set_model(model._model().maximize(expectation.statistics))
+    if hasattr(model, "_maximize"):  # with priors
+        step = model._maximize(model._model(), expectation)
+    else:
+        step = model._model().maximize(expectation.statistics)
+    model._set_model(step)
     model.lower_bound_ = expectation.log_likelihood
     model.n_iter_ = getattr(model, "n_iter_", 0) + 1
     return model

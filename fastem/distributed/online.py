@@ -10,7 +10,6 @@ from numbers import Integral
 
 from dask.delayed import delayed
 from distributed import as_completed
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -84,7 +83,7 @@ def fit_online(
     with connected(client) as client, _all_or_nothing(model):
         fitted = _is_fitted(model)
         pieces = pieces_of(data, sample_weight)
-        shards = Shards(client, pieces, per_worker=1, n_shards=n_shards)
+        shards = Shards(client, pieces, n_shards=n_shards)
         shards.checked(model, reset=not fitted)
         if not fitted:
             _begin(model, shards.sample_piece())
@@ -250,7 +249,7 @@ def share_of(estimator, weight, count, entropic) -> Share:
 
 def _begin(model, piece):
     """Start an estimator from some observations, with no step taken."""
-    start = clone(model).set_params(learning_rate=_NO_STEP, batch_size=None)
+    start = copy.copy(model).set_params(learning_rate=_NO_STEP, batch_size=None)
     start.partial_fit(piece.X, **piece.options)
     settings = model.get_params(deep=False)
     for name, value in vars(start).items():

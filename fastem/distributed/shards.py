@@ -1,10 +1,10 @@
 """Data that lie on the workers of a Dask cluster, and sums over them.
 
 Pieces (chunks of an array, partitions of a bag, delayed blocks) are held where Dask computed them,
-in shards, at least one for each thread. A function goes to every shard, and what comes of it is
-added there and then up a tree, so that what moves does not depend on the number of observations.
-The tree is fixed once: the sum is the same to the bit if workers are lost and their shards are
-computed again elsewhere.
+one shard on each worker. A function goes to every shard, with all threads of the worker, and what
+comes of it is added there and then up a tree, so that what moves, and what the scheduler has to
+do, does not depend on the number of observations. The tree is fixed once: the sum is the same to
+the bit if workers are lost and their shards are computed again elsewhere.
 """
 
 from __future__ import annotations
@@ -121,13 +121,13 @@ class Shards(Remote):
     client : Client
     pieces : list of Delayed
         Each a :class:`Piece`.
-    per_worker : int, optional
-        How many shards a worker's pieces make, if they are enough; by default one for each thread.
+    per_worker : int, default=1
+        How many shards a worker's pieces make, if they are enough.
     n_shards : int, optional
         How many shards to make in all, of pieces that follow one another, wherever they are.
     """
 
-    def __init__(self, client, pieces, per_worker: int | None = None, n_shards: int | None = None):
+    def __init__(self, client, pieces, per_worker: int = 1, n_shards: int | None = None):
         self.client = client
         self.pieces = pieces
         self.per_worker = per_worker
@@ -152,8 +152,9 @@ class Shards(Remote):
         describe = delayed(_describe, pure=False)
         notes = self._compute([describe(shard) for shard in self.futures])
         self._take_note(notes, estimator, reset)
-        threads = sum(self.client.nthreads().values())
-        self.n_jobs = max(1, threads // max(1, len(self.futures)))
+        threads = self.client.nthreads().values()
+        at_once = -(-len(self.futures) // max(1, len(threads)))
+        self.n_jobs = max(1, max(threads, default=1) // at_once)
         return self
 
     def _group(self, held):
@@ -169,7 +170,7 @@ class Shards(Remote):
             homes.setdefault(workers[0] if workers else None, []).append(number)
         groups = []
         for worker, numbers in homes.items():
-            count = min(len(numbers), self.per_worker or threads.get(worker, 1))
+            count = min(len(numbers), self.per_worker)
             groups += [(worker, p.tolist()) for p in np.array_split(np.array(numbers), count)]
         return sorted(groups, key=lambda group: group[1][0])
 
@@ -361,7 +362,10 @@ def _hold(estimator, fresh, numbers, *pieces):
         except ValueError as error:
             raise ValueError(f"In piece {number} of the data: {error}") from error
         if fresh:
-            attributes = {k: v for k, v in vars(estimator).items() if k not in settings}
+            attributes = {
+                name: value for name, value in vars(estimator).items()
+                if name.endswith("_") and name not in settings
+            }  # fmt: skip
             fresh = False
         kept.append((number, piece))
         data.append(checked)
