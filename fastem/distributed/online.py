@@ -116,7 +116,7 @@ class _Run:
             busy = [i for i, size in enumerate(self.shards.sizes) if begin < size]
             state = everywhere(self.state)
             shares = [self._task(state, shard, begin) for shard in busy]
-            total = self.shards.client.compute(add_up(shares), optimize_graph=False).result()
+            (total,) = self.shards.gather([add_up(shares)])
             self._take(total, total.count)
             begin += self.sync_every
 

@@ -16,6 +16,7 @@ import itertools
 import operator
 from dataclasses import dataclass
 
+import dask
 import numpy as np
 from dask.delayed import Delayed, delayed
 from distributed import Client, Future, LocalCluster, default_client, wait
@@ -150,7 +151,7 @@ class Shards(Remote):
                 optimize_graph=False,
             )  # fmt: skip
         describe = delayed(_describe, pure=False)
-        notes = self._compute([describe(shard) for shard in self.futures])
+        notes = self.gather([describe(shard) for shard in self.futures])
         self._take_note(notes, estimator, reset)
         threads = self.client.nthreads().values()
         at_once = -(-len(self.futures) // max(1, len(threads)))
@@ -216,7 +217,7 @@ class Shards(Remote):
         """The sum over the shards of ``function(data)``, in a tree."""
         envoy = everywhere(function)
         parts = [delayed(_sum_over, pure=False)(envoy, shard) for shard in self.futures]
-        return self._compute([add_up(parts)])[0]
+        return self.gather([add_up(parts)])[0]
 
     def sample(self):
         piece = self.sample_piece()
@@ -238,12 +239,15 @@ class Shards(Remote):
             begin += count
         take = delayed(_take, pure=False)
         found = {}
-        for part in self._compute([take(shard, wanted) for shard in self.futures]):
+        for part in self.gather([take(shard, wanted) for shard in self.futures]):
             found |= part
         return join([found[number] for number in sorted(found)])
 
-    def _compute(self, parts):
-        return self.client.gather(self.client.compute(parts, optimize_graph=False))
+    def gather(self, parts: list[Delayed]) -> list:
+        """Compute delayed values, and bring them here."""
+        # A large model in a graph is meant: it has to go to the workers somehow.
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+            return self.client.gather(self.client.compute(parts, optimize_graph=False))
 
 
 def everywhere(value) -> Delayed:
