@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +35,7 @@ def load(name: str, folder: Path | None) -> np.ndarray:
         )
     try:
         return READERS[name](path)
-    except (OSError, EOFError, KeyError, ValueError) as error:
+    except (OSError, EOFError, KeyError, ValueError, zlib.error, zipfile.BadZipFile) as error:
         raise DataMissing(
             f"{path} cannot be read as {name}: {error}. Put the whole file there again."
         ) from error

@@ -117,7 +117,8 @@ def report(size, at, losses, batch, best, X, alpha, n_pseudo) -> Result:
             "data": f"{len(X):,} documents of {LENGTH} words each, drawn from the model",
             "truth": "α uniform between 0.2 and 3: " + ", ".join(f"{a:.2f}" for a in alpha),
             "start": "another such α",
-            "online": f"{N_PASSES} passes in batches of {BATCH}, η = η₀/t^{BETA}, η₀ = 1 (also 0.5 and 2)",
+            "online": f"{N_PASSES} passes in batches of {BATCH}, η = η₀/t^{BETA}, η₀ = 1 (also "
+            "0.5 and 2)",
             "inertia": f"{n_pseudo:,} pseudo-documents at each step; and exact",
         },
         [figure],
