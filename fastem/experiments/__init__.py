@@ -11,7 +11,8 @@ from .result import Result, Size
 
 __all__ = ["NAMES", "Size", "reproduce"]
 
-#: In the order of the paper. Each is a module with ``run(size, data_folder, bars)``.
+#: In the order of the paper. Each is a module with ``run(size, data_folder, bars, done)``, which
+#: yields its results, but for those whose names are in ``done``.
 NAMES = ("hmm", "kalman", "dirichlet", "mixture")
 
 
@@ -48,11 +49,8 @@ def reproduce(
         results += kept
         begun = perf_counter()
         experiment = import_module(f".{name}", __name__)
-        done = [result.name for result in kept]
-        if done and name != "mixture":
-            continue
-        options = {"done": done} if name == "mixture" else {}
-        for result in experiment.run(size, data_folder, bars, **options):
+        done = {result.name for result in kept}
+        for result in experiment.run(size, data_folder, bars, done):
             result.seconds = perf_counter() - begun
             begun = perf_counter()
             print(f"\n{report.claims_table(result)}")

@@ -34,7 +34,7 @@ def stable(curves: list[Curve], percent: float, paper: str) -> Claim:
     """The ends of curves of different learning rates are within so many percent."""
     finals = [curve.final for curve in curves]
     spread = 100 * (max(finals) - min(finals)) / abs(min(finals))
-    ends = ", ".join(f"{c.final:.2f} for {c.label}" for c in curves)
+    ends = ", ".join(f"{c.final:.2f} for {c.label.split(', ')[-1]}" for c in curves)
     return Claim(
         f"stable in η₀: the spread of the last losses is small ({paper}; held: at most "
         f"{percent:g} %)",

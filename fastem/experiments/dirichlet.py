@@ -41,8 +41,10 @@ def first_model(X, seed: int) -> CompoundDirichlet:
     return model.fit(X)
 
 
-def run(size: Size, data_folder, bars):
+def run(size: Size, data_folder, bars, done=()):
     """All starts; yields the result."""
+    if "dirichlet" in done:
+        return
     n_documents = 400 if size.quick else 2000
     n_pseudo = 200 if size.quick else 2000
     X, alpha = documents(n_documents)

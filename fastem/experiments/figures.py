@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,14 +11,15 @@ from .result import Figure
 
 __all__ = ["as_png", "as_svg"]
 
-COLOURS = ("#c2571a", "#1f5fa8", "#3c8d5a", "#7a4fa3")
+#: Of the last curve, the one before it, and so on.
+COLOURS = ("#1f5fa8", "#c2571a", "#3c8d5a", "#7a4fa3")
 GREY = "#6b7280"
 INK = "#1f2937"
 
 
 def as_svg(figure: Figure) -> str:
-    """The figure as a drawing to be put into a page."""
-    content = _save(figure, "svg").decode()
+    """The figure as a drawing to be put into a page, which has the title."""
+    content = _save(replace(figure, title=""), "svg").decode()
     return content[content.index("<svg") :]
 
 
@@ -31,7 +33,8 @@ def _save(figure, kind):
 
     buffer = io.BytesIO()
     with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "fastem"}):
-        _draw(figure).savefig(
+        canvas = _draw(figure)
+        canvas.savefig(
             buffer, format=kind, dpi=160, metadata={"Date": None} if kind == "svg" else None
         )
     return buffer.getvalue()
@@ -40,23 +43,32 @@ def _save(figure, kind):
 def _draw(figure: Figure):
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Canvas
+    from matplotlib.ticker import NullLocator
 
     canvas = Canvas(figsize=(6.4, 3.9), layout="constrained")
     FigureCanvasAgg(canvas)
     axes = canvas.add_subplot()
     shown = [curve for curve in figure.curves if curve.shown]
-    for curve, colour in zip(shown, COLOURS, strict=False):
+    for number, curve in enumerate(shown):
+        before = len(shown) - 1 - number
+        # Curves that lie on each other are both seen: the later ones are thinner.
+        colour, width = COLOURS[before % len(COLOURS)], 1.8 + 1.4 * before
         x, mean, spread = np.array(curve.x, float), curve.mean, curve.spread
         if figure.log_x:
             # The start is at zero, which has no logarithm.
             x = np.where(x > 0, x, 0.5)
         few = len(x) <= 30
-        axes.plot(x, mean, color=colour, lw=2, label=curve.label, marker="o" if few else None, ms=4)
+        axes.plot(
+            x, mean, color=colour, lw=width, label=curve.label, marker="o" if few else None, ms=4
+        )
         axes.fill_between(x, mean - spread, mean + spread, color=colour, alpha=0.15, lw=0)
     for level, dash in zip(figure.levels, ((4, 2), (1, 2), (6, 2, 1, 2)), strict=False):
         axes.axhline(level.mean, color=GREY, lw=1.3, dashes=dash, label=level.label)
     if figure.log_x:
         axes.set_xscale("log")
+        decades = 10 ** np.arange(0, 1 + int(np.log10(max(max(c.x) for c in shown))))
+        axes.set_xticks([0.5, *decades], ["0", *(f"{n:,}" for n in decades)])
+        axes.xaxis.set_minor_locator(NullLocator())
     axes.set_ylim(*_limits(figure, shown))
     axes.set_xlabel(figure.x_label, color=INK)
     axes.set_ylabel(figure.y_label, color=INK)

@@ -52,14 +52,17 @@ def first_model(V, seed: int) -> KalmanFilter:
     model = KalmanFilter(
         transition_covariance=Q, observation_covariance=R, n_dim_state=N_STATE,
         n_dim_obs=N_OUTPUT, batch_size=1,
-        fixed=("transition_covariance", "observation_covariance"),
+        fixed=("transition_offsets", "observation_offsets", "transition_covariance",
+               "observation_covariance"),
         **some_parameters(np.random.default_rng(1000 + seed)),
     )  # fmt: skip
     return model
 
 
-def run(size: Size, data_folder, bars):
+def run(size: Size, data_folder, bars, done=()):
     """All starts; yields the result."""
+    if "kalman" in done:
+        return
     V = sequences(300 if size.quick else 2000)
     at = places(len(V))
     online = {eta: [] for eta in RATES}
