@@ -123,16 +123,13 @@ class _Run:
     def as_they_arrive(self):
         """Combine whenever one has learned its share.
 
-        A shard that has come to its end counts until every other has set out from a combination
-        with it: then what it learned is in them.
+        A shard counts from when it first arrives. One that has come to its end counts until every
+        other has set out from a combination with it: then what it learned is in them.
         """
         sizes, client = self.shards.sizes, self.shards.client
         begins = [0] * len(sizes)
         running = set(range(len(sizes)))
-        latest = {
-            shard: share_of(self.model, min(self.sync_every, sizes[shard]), 0, self.entropic)
-            for shard in running
-        }
+        latest = {}
         unheard = {}  # by those who have not set out since a shard came to its end
         owners = {}
         arriving = as_completed()
