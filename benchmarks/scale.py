@@ -82,6 +82,18 @@ def works():
     yield gaussian(1500, 784, 10, "full", 1e8)
     dirichlet = fastem.CompoundDirichlet(batch_size=100, n_jobs=1).fit(counts)
     yield Work("compound Dirichlet, D=1,000", dirichlet, counts, "documents of 100 words", 1e9)
+    yield from sequences(rng)
+
+
+def sequences(rng):
+    """Hidden Markov models and Kalman filters, 50 steps a sequence."""
+    V = rng.normal(size=(2000, 50, 4)) + rng.integers(4, size=(2000, 1, 1))
+    online = {"batch_size": 1, "learning_rate": fastem.Decay(0.5, 0.9), "n_jobs": 1}
+    hmm = fastem.GaussianHMM(4, covariance_type="diag", n_iter=1, random_state=0, **online)
+    yield Work("HMM, K=4 D=4, 50 steps", hmm.fit(V), V, "sequences", 1e8)
+    V = rng.normal(size=(2000, 50, 10)).cumsum(axis=1)
+    kalman = fastem.KalmanFilter(n_dim_state=5, max_iter=1, tol=0, random_state=0, **online)
+    yield Work("Kalman filter, 5 and 10, 50 steps", kalman.fit(V), V, "sequences", 1e8)
 
 
 def measure(work) -> Rates:
