@@ -8,7 +8,7 @@ from sklearn.base import DensityMixin, _fit_context
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from .count_tables import as_rows
-from .data import Stream, Table, is_stream
+from .data import Remote, Stream, Table, is_stream
 from .dirichlet_model import check_alpha
 from .estimator import OnlineEstimator
 from .learning_rate import rates
@@ -89,6 +89,8 @@ class BaseDirichlet(DensityMixin, OnlineEstimator):
 
     def _check_data(self, X, sample_weight=None, *, reset, once=False):
         """``X`` as a table or stream of checked arrays."""
+        if isinstance(X, Remote):
+            return X.checked(self, reset=reset)
         if not is_stream(X):
             return Table(*self._check_table(X, sample_weight, reset=reset))
         if sample_weight is not None:

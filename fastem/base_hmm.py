@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
 from .convergence import ConvergenceMonitor
+from .data import Remote, nearby
 from .estimator import OnlineEstimator
 from .hmm_inference import HMMInference
 from .hmm_model import HMMModel
@@ -278,8 +279,7 @@ class BaseHMM(HMMInference, OnlineEstimator):
         self, X, lengths=None, sample_weight=None, cut_off=None, *, reset, once=False
     ):  # fmt: skip
         """``X`` in any of the accepted forms, as checked sequences or a stream of them."""
-        if hasattr(X, "checked"):
-            # Data on other machines, which check them with this estimator.
+        if isinstance(X, Remote):
             return X.checked(self, reset=reset)
         data = as_sequences(X, lengths, sample_weight, cut_off, once=once)
         if isinstance(data, Sequences):
@@ -327,9 +327,7 @@ class BaseHMM(HMMInference, OnlineEstimator):
     def _start(self, data, *, overwrite=True):
         """The first model; what the user set stays unless ``overwrite`` and ``init_params``."""
         n_columns = self.n_features_in_
-        if hasattr(data, "sample"):
-            # Data on other machines lend a sample of theirs.
-            data = data.sample()
+        data = nearby(data)
         self._begin(data, overwrite)
         n_states = self.n_components
         random_state = check_random_state(self.random_state)

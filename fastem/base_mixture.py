@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from . import algebra
-from .data import Stream, Table, is_stream, readable
+from .data import Remote, Stream, Table, is_stream, nearby, readable
 from .estimator import OnlineEstimator
 from .learning_rate import rates
 from .mixture_model import MixtureModel
@@ -97,6 +97,8 @@ class BaseMixture(DensityMixin, OnlineEstimator):
 
     def _check_data(self, X, sample_weight=None, *, reset, min_samples=1):
         """``X`` as a table or stream of checked arrays."""
+        if isinstance(X, Remote):
+            return X.checked(self, reset=reset)
         if not is_stream(X):
             return Table(*self._check_table(X, sample_weight, reset=reset, min_samples=min_samples))
         if sample_weight is not None:
@@ -116,6 +118,7 @@ class BaseMixture(DensityMixin, OnlineEstimator):
     def _start(self, data, random_state, *, batch=False):
         """The first model, from the data and what the user gave."""
         family = self._family()
+        data = nearby(data)
         row = np.asarray(next(data.tables()).X[0], dtype=float)
         given = self._given_start(row)
         if {"weights", *family.parameter_names} <= given.keys():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 from scipy import sparse
 
-from .data import Stream, Table, as_data, read_rows
+from .data import Remote, Stream, Table, as_data, read_rows
 from .kernels import count_tables as kernels
 from .kernels.dirichlet import sparse_rows
 from .parallel import chunks, in_order
@@ -47,6 +49,8 @@ class CountTables:
         """The tables of an array, a sparse matrix, a table or a stream of these."""
         if isinstance(data, CountTables):
             return data
+        if isinstance(data, Remote):
+            return data.sum(functools.partial(cls.of, n_jobs=data.n_jobs))
         total = None
         for table in as_documents(data).tables():
             X = table.X
@@ -100,6 +104,14 @@ class CountTables:
         self._finished = None
         return self
 
+    def __add__(self, other):
+        total = CountTables(self.n_words)
+        for tables in (self, other):
+            total += tables
+        # Values that recur are kept once, so that tables do not grow with the documents.
+        total.far = _merge_equal(*total.far)
+        return total
+
     def finished(self) -> kernels.Tables:
         """The tables as kernels take them."""
         if self._finished is None:
@@ -107,14 +119,8 @@ class CountTables:
         return self._finished
 
     def _finish(self):
-        words, values, weights = self.far
+        words, values, weights = _merge_equal(*self.far)
         n_tables = self.n_words + 1
-        if len(words):
-            # Equal values of one word become one, with the sum of their weights.
-            order = np.lexsort((values, words))
-            words, values, weights = words[order], values[order], weights[order]
-            new = np.flatnonzero(np.r_[True, (np.diff(words) != 0) | (np.diff(values) != 0)])
-            words, values, weights = words[new], values[new], np.add.reduceat(weights, new)
         far_starts = np.searchsorted(words, np.arange(n_tables + 1))
         sizes = np.zeros(n_tables, np.int64)
         parts = (
@@ -166,6 +172,16 @@ class CountTables:
         shares[0] = empty if empty > 1e-12 * self.weight else 0.0  # or it is rounding
         kept = shares > 0
         return lengths[kept], shares[kept] / shares.sum()
+
+
+def _merge_equal(words, values, weights):
+    """Sorted by word and value; equal values of a word become one, their weights added."""
+    if not len(words):
+        return [words, values, weights]
+    order = np.lexsort((values, words))
+    words, values, weights = words[order], values[order], weights[order]
+    new = np.flatnonzero(np.r_[True, (np.diff(words) != 0) | (np.diff(values) != 0)])
+    return [words[new], values[new], np.add.reduceat(weights, new)]
 
 
 class Documents(tuple):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
 from .kernels.rows import READABLE, rows_of
 
-__all__ = ["Stream", "Table", "as_data", "is_stream", "read_rows", "readable"]
+__all__ = ["Remote", "Stream", "Table", "as_data", "is_stream", "nearby", "read_rows", "readable",
+           "wherever"]  # fmt: skip
 
 
 class Table:
@@ -64,6 +67,48 @@ class Stream:
                 "The stream has no data: it ended before its first array. A function that is "
                 "passed as a stream must return a new iterator each time it is called."
             )
+
+
+class Remote:
+    """Data that lie elsewhere, in pieces: functions go to them, and sums come back.
+
+    An estimator's ``fit`` takes them as it takes an array, so that there is one loop of EM
+    whatever the data and wherever they are.
+    """
+
+    #: Threads that a function may use where the pieces are.
+    n_jobs: int | None = 1
+
+    def checked(self, estimator, *, reset: bool) -> Remote:
+        """Let ``estimator`` check every piece where it is; raises as for data that are here."""
+        raise NotImplementedError
+
+    def sum(self, function: Callable):
+        """The sum over the pieces of ``function(piece)``, whose values add."""
+        raise NotImplementedError
+
+    def sample(self):
+        """Observations to start from, brought here: all of them if they are not many."""
+        raise NotImplementedError
+
+
+def wherever(expect):
+    """Make a model's ``expect`` go to data that are elsewhere."""
+
+    @functools.wraps(expect)
+    def everywhere(self, data):
+        if not isinstance(data, Remote):
+            return expect(self, data)
+        envoy = copy.copy(self)
+        envoy.n_jobs = data.n_jobs
+        return data.sum(envoy.expect)
+
+    return everywhere
+
+
+def nearby(data):
+    """The data themselves, or a sample of data that are elsewhere."""
+    return data.sample() if isinstance(data, Remote) else data
 
 
 def is_stream(X) -> bool:

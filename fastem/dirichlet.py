@@ -8,6 +8,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .base_dirichlet import BaseDirichlet
+from .data import nearby
 from .dirichlet_model import DirichletModel
 from .learning_rate import DEFAULT_RATE
 
@@ -105,7 +106,7 @@ class Dirichlet(BaseDirichlet):
         """
         with self._all_or_nothing():
             data = self._check_data(X, sample_weight, reset=True)
-            n_columns = next(iter(data.tables())).X.shape[1]
+            n_columns = next(iter(nearby(data).tables())).X.shape[1]
             given = self.alpha_init is not None
             start = self._given_alpha(n_columns) if given else np.ones(n_columns)
             model = self._make_model(start)

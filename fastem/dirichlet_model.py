@@ -8,7 +8,7 @@ from scipy import sparse
 from . import algebra
 from .alignment import Components
 from .count_tables import CountTables, documents_of
-from .data import Table, as_data, read_rows
+from .data import Table, as_data, read_rows, wherever
 from .kernels import dirichlet as kernels
 from .parallel import chunks, in_order
 from .statistics import Expectation, Statistics
@@ -67,6 +67,7 @@ class DirichletModel(Components):
 
     # The four functions ---------------------------------------------------------------------
 
+    @wherever
     def expect(self, data) -> Expectation:
         """``S(V|Θ)``: the mean over the points of ``log h``, and of the log-density."""
         sums, total, weight = np.zeros(len(self.alpha)), 0.0, 0.0
@@ -207,6 +208,7 @@ class CompoundDirichletModel(DirichletModel):
 
     kind = "CompoundDirichlet"
 
+    @wherever
     def expect(self, data) -> Expectation:
         """``S(V|Θ)``: the mean of ``E[log h | v] = ψ(v + α) - ψ(n + α₀)``, from the tables.
 

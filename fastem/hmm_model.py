@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 
 from .alignment import Components
+from .data import wherever
 from .families import Family
 from .families.base import copy_packed
 from .hmm_passes import Pass
@@ -79,6 +80,7 @@ class HMMModel(Components):
 
     # The four functions ---------------------------------------------------------------------
 
+    @wherever
     def expect(self, data) -> Expectation:
         """``S(V|Θ)``: means over the sequences, and the mean log-likelihood."""
         tables = as_sequences(data).tables()

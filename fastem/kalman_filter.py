@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 
+from .data import Remote, nearby
 from .dirichlet_model import Lengths
 from .kalman_data import Sequences, SequenceStream, as_sequences, is_sequence_stream
 from .kalman_em import em_step
@@ -337,6 +338,8 @@ initial_state_covariance_ : ndarray
 
     def _check_data(self, X, sample_weight=None, lengths=None, *, reset, once=False):
         """``X`` as checked sequences, or a stream of such."""
+        if isinstance(X, Remote):
+            return X.checked(self, reset=reset)
         n_columns = self._sizes().get("p") if reset else self._n_columns()
         if is_sequence_stream(X):
             if sample_weight is not None or lengths is not None:
@@ -370,7 +373,7 @@ initial_state_covariance_ : ndarray
 
     def _start(self, data):
         """The first model: what is given, and the data if nothing of the dynamics is."""
-        sequences = next(data.tables())
+        sequences = next(nearby(data).tables())
         given = self._given()
         dynamics = NAMES.keys() - {"observation_offsets", "observation_covariance"}
         if given.keys() & dynamics:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import algebra
+from .data import wherever
 from .dirichlet_model import Lengths
 from .kalman_constrained import constrained_regression
 from .kalman_data import Sequences, SequenceStream, as_sequences, is_sequence_stream
@@ -81,6 +82,7 @@ class KalmanModel:
 
     # The four functions ---------------------------------------------------------------------
 
+    @wherever
     def expect(self, data) -> Expectation:
         """``S(V|Θ)``: mean moments of h₁, of (h', h) and of (v, h), and of the log-likelihood."""
         total = None

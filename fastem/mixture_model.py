@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 
 from .alignment import Components
-from .data import as_data, read_rows
+from .data import as_data, read_rows, wherever
 from .families import Family
 from .families.base import copy_packed
 from .kernels import mixture as kernels
@@ -54,6 +54,7 @@ class MixtureModel(Components):
 
     # The four functions ---------------------------------------------------------------------
 
+    @wherever
     def expect(self, data) -> Expectation:
         """``S(V|Θ)``: means over the rows of ``(γ_k, γ_k φ(x))``, and of the log-likelihood."""
         log_weights = self.log_weights

@@ -1,1 +1,77 @@
 """The paper's experiments, as ``fastem reproduce`` runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib import import_module
+from pathlib import Path
+from time import perf_counter
+
+from .result import Result, Size
+
+__all__ = ["NAMES", "Size", "reproduce"]
+
+#: In the order of the paper. Each is a module with ``run(size, data_folder, bars, done)``, which
+#: yields its results, but for those whose names are in ``done``.
+NAMES = ("hmm", "kalman", "dirichlet", "mixture")
+
+
+def reproduce(
+    names: Iterable[str], size: Size, folder: Path, data_folder: Path | None = None, *,
+    resume: bool = False,
+) -> list[Result]:  # fmt: skip
+    """Run experiments, print their claims, and write curves, figures and the report.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Which of :data:`NAMES`.
+    size : Size
+        How much of each.
+    folder : path
+        Where the results go.
+    data_folder : path, optional
+        Where the real data sets are.
+    resume : bool, default=False
+        Keep results of the same size and number of starts that are already there.
+
+    Returns
+    -------
+    list of Result
+    """
+    from . import report
+
+    results = []
+    for name in names:
+        kept = _kept(name, size, folder) if resume else []
+        for result in kept:
+            print(f"\n{report.claims_table(result)}\n  (kept from before)")
+        results += kept
+        begun = perf_counter()
+        experiment = import_module(f".{name}", __name__)
+        done = {result.name for result in kept}
+        for result in experiment.run(size, data_folder, bars, done):
+            result.seconds = perf_counter() - begun
+            begun = perf_counter()
+            print(f"\n{report.claims_table(result)}")
+            written = ", ".join(path.name for path in report.write(result, folder))
+            print(f"  wrote {written}", flush=True)
+            results.append(result)
+    print(f"\nwrote {report.write_page(results, folder)}")
+    return results
+
+
+def bars(total: int, name: str):
+    """A progress bar."""
+    from tqdm import tqdm
+
+    return tqdm(total=total, desc=name, leave=False)
+
+
+def _kept(name, size, folder):
+    kept = []
+    for path in sorted(folder.glob(f"{name}*.json")):
+        result = Result.from_json(path.read_text(encoding="utf-8"))
+        if (result.experiment, result.size, result.n_starts) == (name, *size):
+            kept.append(result)
+    return kept

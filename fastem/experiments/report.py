@@ -1,62 +1,194 @@
-"""What an experiment leaves behind: a table on the screen, curves as JSON, a figure."""
+"""What experiments leave behind: a table on the screen, curves as JSON, figures, and a page."""
 
 from __future__ import annotations
 
-import json
+from html import escape
 from pathlib import Path
 
-from .mixture import Curves, claims
+from .. import __version__
+from .result import Claim, Figure, Result
 
-__all__ = ["print_claims", "write"]
-
-
-def print_claims(curves: Curves) -> None:
-    """The claims as a table."""
-    setting = curves.setting
-    print(
-        f"\nGaussian mixtures on {setting.name}: {setting.n_machines} machines, "
-        f"K = {setting.n_components}, synchronised every {setting.sync_every} observations, "
-        f"η = {setting.eta0}/t^{setting.beta}, {len(curves.entropic)} starts"
-    )
-    for claim, measured, held in claims(curves):
-        print(f"  {'held    ' if held else 'NOT held'}  {claim}: {measured}")
+__all__ = ["claims_table", "write", "write_page"]
 
 
-def write(curves: Curves, folder: Path) -> list[Path]:
-    """Write the curves and, where matplotlib is installed, the figure."""
+def claims_table(result: Result, width: int = 100) -> str:
+    """The claims as a table for the screen."""
+    starts = f"{result.n_starts} start{'s' if result.n_starts > 1 else ''}"
+    lines = [f"{result.title} ({starts}, {result.seconds:.0f} s)"]
+    for claim in result.claims:
+        mark = "held    " if claim.held else "NOT held"
+        lines += _wrap(f"  {mark}  ", claim.text, width)
+        lines += _wrap("            → ", claim.measured, width)
+    return "\n".join(lines)
+
+
+def _wrap(begin, text, width):
+    import textwrap
+
+    return textwrap.wrap(text, width, initial_indent=begin, subsequent_indent=" " * len(begin))
+
+
+def write(result: Result, folder: Path) -> list[Path]:
+    """Write the curves and, where matplotlib is installed, the figures."""
     folder.mkdir(parents=True, exist_ok=True)
-    name = f"mixture-{curves.setting.name}"
-    written = [folder / f"{name}.json"]
-    content = {
-        "setting": curves.setting._asdict(),
-        "entropic": curves.entropic.tolist(),
-        "averaged": curves.averaged.tolist(),
-        "claims": claims(curves),
-    }
-    written[0].write_text(json.dumps(content, indent=1))
+    written = []
     try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
+        from .figures import as_png
+
+        for figure in result.figures:
+            path = folder / f"{figure.name}.png"
+            path.write_bytes(as_png(figure))
+            written.append(path)
     except ImportError:
-        print('  (no figure: pip install "fastem[experiments]" brings matplotlib)')
-        return written
-    figure = Figure(figsize=(5, 3.6), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    for label, losses, colour in [
-        ("averaging", curves.averaged, "tab:orange"),
-        ("entropic", curves.entropic, "tab:blue"),
-    ]:
-        steps = range(losses.shape[1])
-        mean, spread = losses.mean(axis=0), losses.std(axis=0)
-        axes.plot(steps, mean, color=colour, label=label, marker=".")
-        axes.fill_between(steps, mean - spread, mean + spread, color=colour, alpha=0.2, lw=0)
-    axes.set_xlabel(f"synchronisations (every {curves.setting.sync_every} observations)")
-    axes.set_ylabel("negative log-likelihood")
-    axes.set_title(
-        f"{curves.setting.name}: M = {curves.setting.n_machines}, K = {curves.setting.n_components}"
+        print('  (no figures: pip install "fastem[experiments]" brings matplotlib)')
+    # The curves are last: where they are, all of the result is.
+    path = folder / f"{result.name}.json"
+    path.write_text(result.to_json(), encoding="utf-8")
+    return [*written, path]
+
+
+def write_page(results: list[Result], folder: Path) -> Path:
+    """One page that shows it all and needs no other file."""
+    path = folder / "report.html"
+    path.write_text(page(results), encoding="utf-8")
+    return path
+
+
+# The page -------------------------------------------------------------------------------------
+
+STYLE = """
+:root { --ink: #1f2937; --soft: #6b7280; --line: #e5e7eb; --paper: #ffffff; --ground: #f6f5f2;
+        --held: #1d7a46; --held-ground: #e6f4ec; --not: #b3261e; --not-ground: #fbeae9;
+        --link: #1f5fa8; }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--ground); color: var(--ink);
+       font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
+main { max-width: 1080px; margin: 0 auto; padding: 48px 24px 64px; }
+h1 { font-size: 32px; line-height: 1.2; margin: 0 0 8px; letter-spacing: -0.01em; }
+h2 { font-size: 21px; margin: 0; letter-spacing: -0.005em; }
+.lead { color: var(--soft); margin: 0 0 28px; max-width: 46em; }
+nav { display: grid; grid-template-columns: repeat(auto-fill, minmax(240px, 1fr)); gap: 12px;
+      margin: 0 0 36px; }
+nav a { background: var(--paper); border: 1px solid var(--line); border-radius: 10px;
+        padding: 12px 16px; color: inherit; text-decoration: none; display: block; }
+nav a:hover { border-color: var(--link); }
+nav b { display: block; font-size: 15px; font-weight: 600; line-height: 1.35; }
+nav span { color: var(--soft); font-size: 13.5px; }
+section { background: var(--paper); border: 1px solid var(--line); border-radius: 14px;
+          padding: 28px 32px; margin: 0 0 28px; }
+header { display: flex; justify-content: space-between; align-items: baseline; gap: 16px;
+         margin: 0 0 18px; flex-wrap: wrap; }
+header span { color: var(--soft); font-size: 14px; white-space: nowrap; }
+figure { margin: 0 auto 20px; max-width: 760px; }
+figure svg { width: 100%; height: auto; display: block; }
+figcaption { color: var(--soft); font-size: 14px; margin-top: 8px; }
+table { border-collapse: collapse; width: 100%; margin: 8px 0 4px; font-size: 15px; }
+th { text-align: left; font-weight: 600; color: var(--soft); font-size: 13px;
+     padding: 6px 12px 6px 0; border-bottom: 2px solid var(--line); }
+td { padding: 10px 12px 10px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+tr:last-child td { border-bottom: 0; }
+td:first-child { width: 92px; }
+td:last-child { width: 40%; font-variant-numeric: tabular-nums; }
+.held, .not { display: inline-block; border-radius: 999px; padding: 1px 10px; font-size: 13px;
+              font-weight: 600; white-space: nowrap; }
+.held { color: var(--held); background: var(--held-ground); }
+.not { color: var(--not); background: var(--not-ground); }
+details { margin-top: 16px; border-top: 1px solid var(--line); padding-top: 12px; }
+summary { cursor: pointer; color: var(--link); font-size: 15px; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: 6px 20px; margin: 14px 0 0;
+     font-size: 15px; }
+dt { color: var(--soft); }
+dd { margin: 0; }
+.numbers { overflow-x: auto; }
+.numbers td, .numbers th { width: auto; padding: 5px 14px 5px 0; font-size: 14px;
+                           font-variant-numeric: tabular-nums; }
+.note { margin: 12px 0 0; font-size: 15px; color: var(--ink); max-width: 60em; }
+footer { color: var(--soft); font-size: 13.5px; }
+@media (max-width: 640px) { section { padding: 20px 18px; } td:last-child { width: auto; } }
+@media print { body { background: #fff; } section { break-inside: avoid; } }
+"""
+
+
+def page(results: list[Result]) -> str:
+    """The page as text."""
+    held = sum(claim.held for result in results for claim in result.claims)
+    total = sum(len(result.claims) for result in results)
+    sizes = sorted({result.size for result in results})
+    lead = (
+        f"{held} of {total} claims held. Each is shown with the number that was measured; the "
+        "curves are means over random starts, the bands one standard deviation on either side."
     )
-    axes.legend()
-    written.append(folder / f"{name}.png")
-    figure.savefig(written[-1], dpi=150)
-    return written
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>fastem: the paper's experiments</title>
+<style>{STYLE}</style>
+</head>
+<body>
+<main>
+<h1>Divergence-based online EM: the experiments</h1>
+<p class="lead">{escape(lead)}</p>
+<nav>{"".join(_entry(result) for result in results)}</nav>
+{"".join(_section(result) for result in results)}
+<footer>Made by fastem {__version__}, size: {escape(", ".join(sizes))}. The raw curves are in the
+JSON files beside this page.</footer>
+</main>
+</body>
+</html>
+"""
+
+
+def _entry(result):
+    held = sum(claim.held for claim in result.claims)
+    return (
+        f'<a href="#{escape(result.name)}"><b>{escape(result.title)}</b>'
+        f"<span>{held} of {len(result.claims)} claims held</span></a>"
+    )
+
+
+def _section(result: Result) -> str:
+    starts = f"{result.n_starts} random start{'s' if result.n_starts > 1 else ''}"
+    return f"""
+<section id="{escape(result.name)}">
+<header><h2>{escape(result.title)}</h2><span>{starts}, {result.seconds:.0f} s</span></header>
+{"".join(_figure(figure) for figure in result.figures)}
+<table><thead><tr><th></th><th>claim</th><th>measured</th></tr></thead>
+<tbody>{"".join(_claim(claim) for claim in result.claims)}</tbody></table>
+{"".join(f'<p class="note">{escape(note)}</p>' for note in result.notes)}
+<details><summary>Setting</summary><dl>{
+        "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in result.setting.items())
+    }</dl></details>
+<details><summary>Last losses</summary>{"".join(_numbers(f) for f in result.figures)}</details>
+</section>
+"""
+
+
+def _figure(figure: Figure) -> str:
+    try:
+        from .figures import as_svg
+
+        drawing = as_svg(figure)
+    except ImportError:
+        drawing = "<p>(matplotlib is not installed: no figure)</p>"
+    return f"<figure>{drawing}<figcaption>{escape(figure.caption)}</figcaption></figure>"
+
+
+def _claim(claim: Claim) -> str:
+    mark = '<span class="held">held</span>' if claim.held else '<span class="not">not held</span>'
+    return f"<tr><td>{mark}</td><td>{escape(claim.text)}</td><td>{escape(claim.measured)}</td></tr>"
+
+
+def _numbers(figure: Figure) -> str:
+    rows = [(c.label, f"{c.mean[0]:.3f}", f"{c.final:.3f}", f"{c.spread[-1]:.3f}")
+            for c in figure.curves]  # fmt: skip
+    rows += [(level.label, "", f"{level.mean:.3f}", "") for level in figure.levels]
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    head = "".join(f"<th>{name}</th>" for name in ("", "start", "end", "deviation over starts"))
+    return (
+        f'<div class="numbers"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody>'
+        "</table></div>"
+    )

@@ -1,0 +1,44 @@
+"""Learning on many machines: exact EM and online EM on a Dask cluster, or on any other engine.
+
+:func:`fit` and :func:`fit_online` run on Dask (``pip install "fastem[dask]"``). :func:`expect` and
+:func:`maximize` are the two halves of a step of EM, for any engine that can map and add.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .exact import fit, score
+    from .halves import expect, maximize
+    from .online import fit_online
+
+__all__ = ["expect", "fit", "fit_online", "maximize", "score"]
+
+#: The module that each public name comes from: only those of Dask need Dask.
+_HOMES = {
+    "expect": "halves",
+    "fit": "exact",
+    "fit_online": "online",
+    "maximize": "halves",
+    "score": "exact",
+}
+
+
+def __getattr__(name):
+    if name not in _HOMES:
+        raise AttributeError(f"module 'fastem.distributed' has no attribute {name!r}")
+    try:
+        module = import_module(f".{_HOMES[name]}", __name__)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("dask", "distributed"):
+            raise
+        raise ImportError(
+            f'fastem.distributed.{name} runs on Dask: pip install "fastem[dask]".'
+        ) from error
+    value = getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted([*globals(), *_HOMES])

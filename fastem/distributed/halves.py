@@ -1,0 +1,60 @@
+"""The two halves of a step of exact EM, for any engine that can map and add."""
+
+from __future__ import annotations
+
+from sklearn.utils.validation import check_is_fitted
+
+from ..statistics import Expectation
+
+__all__ = ["expect", "maximize"]
+
+
+def expect(model, X, sample_weight=None) -> Expectation:
+    """What a fitted estimator expects of some of the data: its statistics, to be added up.
+
+    Expectations add as their data would, in any order and in any tree, and are as large as the
+    model, however many the observations.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted one: ``fit`` with ``max_iter=0``, on a sample, makes a start.
+    X
+        Observations as ``model.fit`` takes them.
+    sample_weight : array-like, optional
+        How much each counts.
+
+    Returns
+    -------
+    Expectation
+        With the ``statistics``, the mean ``log_likelihood`` and the ``weight`` of the data.
+    """
+    check_is_fitted(model)
+    weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+    return model._model().expect(model._check_data(X, **weights, reset=False))
+
+
+def maximize(model, expectation: Expectation):
+    """Move an estimator to the maximum of what was expected: a step of exact EM is done.
+
+    Parameters
+    ----------
+    model : estimator
+        The one that :func:`expect` was called with. It is changed.
+    expectation : Expectation
+        The sum over all of the data.
+
+    Returns
+    -------
+    estimator
+        ``model``. Its ``lower_bound_`` is the mean log-likelihood before the step.
+    """
+    check_is_fitted(model)
+    if hasattr(model, "_maximize"):  # with priors
+        step = model._maximize(model._model(), expectation)
+    else:
+        step = model._model().maximize(expectation.statistics)
+    model._set_model(step)
+    model.lower_bound_ = expectation.log_likelihood
+    model.n_iter_ = getattr(model, "n_iter_", 0) + 1
+    return model

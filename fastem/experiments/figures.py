@@ -1,0 +1,98 @@
+"""Figures in the manner of the paper's: the mean over starts, and a band of one deviation."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import numpy as np
+
+from .result import Figure
+
+__all__ = ["as_png", "as_svg"]
+
+#: Of the last curve, the one before it, and so on.
+COLOURS = ("#1f5fa8", "#c2571a", "#3c8d5a", "#7a4fa3")
+GREY = "#6b7280"
+INK = "#1f2937"
+
+
+def as_svg(figure: Figure) -> str:
+    """The figure as a drawing to be put into a page, which has the title."""
+    content = _save(replace(figure, title=""), "svg").decode()
+    return content[content.index("<svg") :]
+
+
+def as_png(figure: Figure) -> bytes:
+    """The figure as a picture."""
+    return _save(figure, "png")
+
+
+def _save(figure, kind):
+    import matplotlib
+
+    buffer = io.BytesIO()
+    with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "fastem"}):
+        canvas = _draw(figure)
+        canvas.savefig(
+            buffer, format=kind, dpi=160, metadata={"Date": None} if kind == "svg" else None
+        )
+    return buffer.getvalue()
+
+
+def _draw(figure: Figure):
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure as Canvas
+    from matplotlib.ticker import NullLocator
+
+    canvas = Canvas(figsize=(6.4, 3.9), layout="constrained")
+    FigureCanvasAgg(canvas)
+    axes = canvas.add_subplot()
+    shown = [curve for curve in figure.curves if curve.shown]
+    for number, curve in enumerate(shown):
+        before = len(shown) - 1 - number
+        # Curves that lie on each other are both seen: the later ones are thinner.
+        colour, width = COLOURS[before % len(COLOURS)], 1.8 + 1.4 * before
+        x, mean, spread = np.array(curve.x, float), curve.mean, curve.spread
+        if figure.log_x:
+            # The start is at zero, which has no logarithm.
+            x = np.where(x > 0, x, 0.5)
+        few = len(x) <= 30
+        axes.plot(
+            x, mean, color=colour, lw=width, label=curve.label, marker="o" if few else None, ms=4
+        )
+        axes.fill_between(x, mean - spread, mean + spread, color=colour, alpha=0.15, lw=0)
+    for level, dash in zip(figure.levels, ((4, 2), (1, 2), (6, 2, 1, 2)), strict=False):
+        axes.axhline(level.mean, color=GREY, lw=1.3, dashes=dash, label=level.label)
+    if figure.log_x:
+        axes.set_xscale("log")
+        decades = 10 ** np.arange(0, 1 + int(np.log10(max(max(c.x) for c in shown))))
+        axes.set_xticks([0.5, *decades], ["0", *(f"{n:,}" for n in decades)])
+        axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_ylim(*_limits(figure, shown))
+    axes.set_xlabel(figure.x_label, color=INK)
+    axes.set_ylabel(figure.y_label, color=INK)
+    axes.set_title(figure.title, color=INK, loc="left", fontsize=12, fontweight="bold")
+    axes.grid(axis="y", color="#e5e7eb", lw=0.8)
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color("#9ca3af")
+    axes.tick_params(colors=INK, labelsize=9)
+    axes.legend(frameon=False, fontsize=9, labelcolor=INK)
+    return canvas
+
+
+def _limits(figure, shown):
+    """From the lowest to the highest loss, a start that is far above left out if it must be."""
+    means = np.concatenate([curve.mean for curve in shown] + [[lv.mean for lv in figure.levels]])
+    low = min(float((curve.mean - curve.spread).min()) for curve in shown)
+    low = min(low, float(means.min()))
+    high = float(max((c.mean + c.spread).max() for c in shown))
+    rest = [c.mean[1:] + c.spread[1:] for c in shown] + [[lv.mean for lv in figure.levels]]
+    usual = float(np.quantile(np.concatenate(rest), 0.98))
+    if high - low > 4 * (usual - low):
+        high = low + 1.6 * (usual - low)
+    margin = 0.05 * (high - low) or 1.0
+    return low - margin, high + margin

@@ -1,0 +1,40 @@
+"""Batch EM and online EM from the same start, with the loss on all of the data along the way."""
+
+from __future__ import annotations
+
+import copy
+from itertools import pairwise
+
+import numpy as np
+
+__all__ = ["batch_losses", "online_losses", "places"]
+
+
+def places(n: int, count: int = 50) -> list[int]:
+    """0 and about ``count`` whole numbers up to ``n``, evenly spaced in the logarithm."""
+    return [0, *np.unique(np.rint(np.geomspace(1, n, count)).astype(int)).tolist()]
+
+
+def loss(model, data) -> float:
+    """The mean negative log-likelihood of an observation."""
+    return -float(model.expect(data).log_likelihood)
+
+
+def batch_losses(estimator, data, n_steps: int) -> list[float]:
+    """The loss before and after each step of batch EM."""
+    model, losses = estimator._model(), []
+    for _ in range(n_steps):
+        expectation = model.expect(data)
+        losses.append(-float(expectation.log_likelihood))
+        model = model.maximize(expectation.statistics)
+    return [*losses, loss(model, data)]
+
+
+def online_losses(estimator, X, data, at: list[int], **settings) -> list[float]:
+    """The loss after so many observations of ``X``, learned from in order, on all of ``data``."""
+    estimator = copy.deepcopy(estimator).set_params(**settings)
+    losses = [loss(estimator._model(), data)]
+    for begin, end in pairwise(at):
+        estimator.partial_fit(X[begin:end])
+        losses.append(loss(estimator._model(), data))
+    return losses

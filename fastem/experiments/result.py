@@ -1,0 +1,120 @@
+"""What an experiment gives: curves, figures of them, and claims with what was measured."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+__all__ = ["Claim", "Curve", "Figure", "Level", "Result", "Size"]
+
+
+class Size(NamedTuple):
+    """How much of an experiment to run."""
+
+    name: str
+    n_starts: int
+
+    @property
+    def full(self) -> bool:
+        """Whether the paper's sizes and data sets are wanted."""
+        return self.name == "full"
+
+    @property
+    def quick(self) -> bool:
+        """Whether just to see that it runs."""
+        return self.name == "quick"
+
+
+@dataclass
+class Curve:
+    """Losses at the same places ``x`` from several starts, (starts, places)."""
+
+    label: str
+    x: list[float]
+    losses: list[list[float]]
+    shown: bool = True
+
+    @property
+    def mean(self) -> np.ndarray:
+        """The mean over the starts."""
+        return np.mean(self.losses, axis=0)
+
+    @property
+    def spread(self) -> np.ndarray:
+        """The standard deviation over the starts."""
+        return np.std(self.losses, axis=0)
+
+    @property
+    def final(self) -> float:
+        """The mean loss at the end."""
+        return float(self.mean[-1])
+
+
+@dataclass
+class Level:
+    """A loss to compare curves with, from each start: a line across the figure."""
+
+    label: str
+    losses: list[float]
+
+    @property
+    def mean(self) -> float:
+        """The mean over the starts."""
+        return float(np.mean(self.losses))
+
+
+@dataclass
+class Figure:
+    """Curves and levels that are shown together."""
+
+    name: str
+    title: str
+    x_label: str
+    curves: list[Curve]
+    levels: list[Level] = field(default_factory=list)
+    y_label: str = "negative log-likelihood of an observation"
+    log_x: bool = False
+    caption: str = ""
+
+
+@dataclass
+class Claim:
+    """What the paper says, what was measured, and whether it held."""
+
+    text: str
+    measured: str
+    held: bool
+
+
+@dataclass
+class Result:
+    """One experiment, on one set of data."""
+
+    name: str
+    experiment: str
+    title: str
+    size: str
+    n_starts: int
+    setting: dict[str, str]
+    figures: list[Figure]
+    claims: list[Claim]
+    notes: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def to_json(self) -> str:
+        """Everything, to be read back by :meth:`from_json`."""
+        return json.dumps(asdict(self), indent=1, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Result:
+        """A result from what :meth:`to_json` wrote."""
+        content = json.loads(text)
+        for figure in content["figures"]:
+            figure["curves"] = [Curve(**curve) for curve in figure["curves"]]
+            figure["levels"] = [Level(**level) for level in figure["levels"]]
+        content["figures"] = [Figure(**figure) for figure in content["figures"]]
+        content["claims"] = [Claim(**claim) for claim in content["claims"]]
+        return cls(**content)
