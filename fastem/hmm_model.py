@@ -189,7 +189,8 @@ class HMMModel(Components):
         mine, theirs = self.family.unpack(self.packed), other.family.unpack(other.packed)
         itself = np.diag(self.family.cross(mine, mine, family_horizon))
         relative = itself[:, None] - self.family.cross(mine, theirs, family_horizon)
-        costs = np.nan_to_num(emissions[:, None] * relative, posinf=1e300)
+        with np.errstate(over="ignore", invalid="ignore"):
+            costs = np.nan_to_num(emissions[:, None] * relative, posinf=1e300)
         # A state that ends sequences is matched to one that does.
         return np.where(self.absorbing[:, None] == other.absorbing[None, :], costs, 1e300)
 
