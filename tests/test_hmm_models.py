@@ -206,7 +206,9 @@ def test_online_step_minimises_bound_plus_divergence(case, absorbing):
     hidden, X, lengths = case.problem(5, LENGTHS * 4, n_states=2 + absorbing, absorbing=absorbing)
     weights = np.random.default_rng(6).uniform(0.5, 2, len(lengths)) if absorbing else None
     surprise = expected_surprise(case, hidden, X, lengths, weights)
-    for eta, starts in ((0.1, 1), (4.0, 0)):
+    # From elsewhere too, for a few: it takes a while.
+    starts = 1 if case.name in ("diag", "categorical") else 0
+    for eta in (0.1, 4.0):
         updated, _ = algebra.online(case.model(hidden), Sequences(X, lengths, weights), eta)
 
         def objective(other, rho=eta / (1 + eta)):
@@ -423,7 +425,7 @@ def test_maximum_of_a_mixture_is_the_best_of_its_members(kind, fixed):
         seen = case.oracle.log_complete(old, {**updated, **free}, X)
         return -(gamma * seen).sum() / len(X)
 
-    assert_minimum(objective, np.concatenate(pieces), rng, starts=1)
+    assert_minimum(objective, np.concatenate(pieces), rng, starts=0)
 
 
 @pytest.mark.parametrize("case", GAUSSIAN, ids=str)
