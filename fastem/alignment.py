@@ -15,6 +15,9 @@ class Components:
     functions of its own.
     """
 
+    def check_same_order(self, other) -> None:
+        """Raise ``ValueError`` if the components of the two cannot be meant in one order."""
+
     def change_to(self, other, horizon=None):
         """The order of components in which this model is nearest to ``other``."""
         _, partners = linear_sum_assignment(self.component_divergences(other, horizon))

@@ -46,8 +46,7 @@ def combine(
         raise ValueError(f"n_pseudo must be 1 or more; got {n_pseudo}.")
 
     def merge(models):
-        if align:
-            models = algebra.align(models, weights, horizon)
+        models = _brought_together(models, weights, align, horizon)
         if n_pseudo is None:
             return algebra.combine(models, weights, horizon)
         rng = np.random.default_rng(random_state)
@@ -72,8 +71,7 @@ def average(models: Sequence, weights=None, *, align: bool = False, horizon=None
     """
 
     def merge(models):
-        if align:
-            models = algebra.align(models, weights, horizon)
+        models = _brought_together(models, weights, align, horizon)
         return algebra.average(models, weights)
 
     return _merge(models, merge)
@@ -91,6 +89,15 @@ def divergence(model, other, *, align: bool = False, horizon=None) -> float:
     if align:
         one = one.changed(one.change_to(other, horizon))
     return algebra.divergence(one, other, horizon)
+
+
+def _brought_together(models, weights, align, horizon):
+    if align:
+        return algebra.align(models, weights, horizon)
+    for model in models[1:]:
+        models[0].check_same_kind(model)
+        models[0].check_same_order(model)
+    return models
 
 
 def _merge(models, function):

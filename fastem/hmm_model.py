@@ -182,6 +182,15 @@ class HMMModel(Components):
                 f"{other.absorbing.sum()} in another."
             )
 
+    def check_same_order(self, other) -> None:
+        """Raise ``ValueError`` if the states of the two cannot be meant in one order."""
+        if not np.array_equal(self.absorbing, other.absorbing):
+            raise ValueError(
+                f"States {np.flatnonzero(self.absorbing).tolist()} are absorbing in one model and "
+                f"{np.flatnonzero(other.absorbing).tolist()} in another. Pass align=True to match "
+                "their states first."
+            )
+
     def component_divergences(self, other, horizon=None) -> np.ndarray:
         """What matching state h to h' of ``other`` adds to the divergence of the emissions."""
         lengths, family_horizon = self._horizon(horizon)

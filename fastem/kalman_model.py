@@ -182,6 +182,9 @@ class KalmanModel:
             }
         )
 
+    def check_same_order(self, other) -> None:
+        """Any two bases may be meant to be the same."""
+
     def change_to(self, other, horizon=None) -> np.ndarray:
         """The matrix that takes the states to the basis of ``other``.
 

@@ -184,8 +184,8 @@ class Expectation(NamedTuple):
 
 
 def _mix_horizons(one, other, a, b):
-    if one is None:
-        return None
+    if one is None or other is None:
+        return other if one is None else one
     if isinstance(one, tuple):
         return tuple(_mix_horizons(x, y, a, b) for x, y in zip(one, other, strict=True))
     return a * one + b * other

@@ -200,3 +200,13 @@ def test_a_model_that_allows_less_is_infinitely_far():
     )
     assert fastem.divergence(open_, shut) == np.inf
     assert 0 < fastem.divergence(shut, open_) < np.inf
+
+
+def test_models_that_absorb_in_different_states_are_aligned_first():
+    case = BY_NAME["diag"]
+    model = case.model(case.hidden(np.random.default_rng(9), absorbing=True))
+    other = model.reordered(np.roll(np.arange(len(model.startprob)), 1))
+    for merge in (fastem.combine, fastem.average):
+        with pytest.raises(ValueError, match="align=True"):
+            merge([model, other])
+        assert_same_model(merge([model, other], align=True), model, rtol=1e-9)

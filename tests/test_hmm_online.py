@@ -179,7 +179,6 @@ def test_online_learning_of_an_absorbing_chain_improves_as_the_paper_says():
         ]
         finals.append(losses)
     first, one, ten, early, late = np.array(finals).T
-    print(np.array(finals).round(3))
     assert (early < first).all() and (late < early).all()
     assert (late < one).all()
     # Most of what ten steps of batch EM gain.

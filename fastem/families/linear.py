@@ -155,7 +155,7 @@ class Multinomial(_LinearFamily):
         return super().pack(parameters)
 
     def horizon(self, packed, total, buffers):
-        return float(buffers.first.sum() / total)
+        return float(buffers.first.sum() / total) if total > 0 else None
 
     def kernel_horizon(self, horizon):
         return float(horizon if horizon is not None else self.n_trials or 1)
