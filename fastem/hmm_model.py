@@ -256,7 +256,7 @@ class HMMModel(Components):
                 "How long are the sequences? A hidden Markov model's own statistics depend on it: "
                 "pass horizon=T, the number of steps, or a fastem.Lengths."
             )
-        return given if isinstance(given, Lengths) else Lengths(given), family_horizon
+        return Lengths.of_sequences(given), family_horizon
 
     def usages(self, lengths: Lengths | None = None):
         """Expected visits of each state in a sequence: those that emit, those that are left."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from .data import Stream
 from .kernels.kalman_observation import COMPLETE, MISSING, PARTIAL
+from .lengths import Lengths
 from .parallel import chunks
 
 __all__ = ["SequenceStream", "Sequences", "as_sequences", "is_sequence_stream"]
@@ -80,6 +81,11 @@ class Sequences:
     @property
     def total_weight(self) -> float:
         return float(len(self) if self.sample_weight is None else self.sample_weight.sum())
+
+    @cached_property
+    def horizon(self) -> Lengths:
+        """How long the sequences are."""
+        return Lengths(self.lengths, self.sample_weight)
 
     @cached_property
     def centre(self) -> np.ndarray:

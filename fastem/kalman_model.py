@@ -6,12 +6,12 @@ import numpy as np
 
 from . import algebra
 from .data import wherever
-from .dirichlet_model import Lengths
 from .kalman_constrained import constrained_regression
 from .kalman_data import Sequences, SequenceStream, as_sequences, is_sequence_stream
 from .kernels import kalman_maximize, kalman_online, kalman_own, kalman_statistics
 from .kernels.kalman_system import workspace
 from .learning_rate import step_size
+from .lengths import Lengths
 from .parallel import in_order
 from .statistics import Expectation, Moments, Statistics
 
@@ -94,11 +94,9 @@ class KalmanModel:
     def own(self, horizon=None) -> Statistics:
         """``S(Θ)`` for sequences of the lengths ``horizon``."""
         lengths = self._lengths(horizon)
-        order = np.argsort(lengths.values)
         x, w, names = workspace(self.system, 1)
         centre = self.c + self.C @ self.m
-        shares = lengths.shares[order] / lengths.shares.sum()
-        if not kalman_own.own(x, w, lengths.values[order], shares, centre):
+        if not kalman_own.own(x, w, lengths.lengths, lengths.shares, centre):
             raise ValueError(_INFINITE)
         return _statistics(x, names, centre)
 
@@ -208,7 +206,7 @@ class KalmanModel:
         return self.transformed(np.linalg.inv(T))
 
     def draw(self, n_samples, rng, horizon=None) -> Sequences:
-        """Sequences from the model; ``horizon`` is their length, or :class:`Lengths`."""
+        """Sequences from the model; ``horizon`` is their length, or :class:`~fastem.Lengths`."""
         lengths = self._lengths(horizon).draw(n_samples, rng)
         return Sequences(self.draw_with_states(lengths, rng)[1], lengths)
 
@@ -262,9 +260,7 @@ class KalmanModel:
 
         parts = in_order(one, sequences.parts, self.n_jobs)
         expectation = sum(part for part in parts if part is not None)
-        values, at = np.unique(sequences.lengths, return_inverse=True)
-        shares = np.bincount(at, sequences.sample_weight, len(values)) / sequences.total_weight
-        return expectation._replace(horizon=Lengths(values, shares))
+        return expectation._replace(horizon=sequences.horizon)
 
     def _noise_ratio(self, rows, count):
         """The variance of the data beside that of the noise where that is least."""
@@ -387,12 +383,7 @@ class KalmanModel:
                 "A Kalman filter's own statistics depend on the length of the sequences: give "
                 "horizon, the number of steps."
             )
-        if isinstance(horizon, Lengths):
-            return horizon
-        values, counts = np.unique(np.atleast_1d(horizon), return_counts=True)
-        if (values < 1).any() or (values % 1 != 0).any():
-            raise ValueError(f"horizon must be whole numbers of steps, 1 or more; got {horizon}.")
-        return Lengths(values, counts / counts.sum())
+        return Lengths.of_sequences(horizon)
 
     # The maximum ------------------------------------------------------------------------------
 
