@@ -297,7 +297,7 @@ class HMMModel(Components):
             # A sequence of no weight is left out, whatever it holds.
             score, weight = scores[weights > 0] @ weights[weights > 0], float(weights.sum())
         horizon = (
-            None if self.absorbing.any() else _lengths_of(table),
+            None if self.absorbing.any() else table.horizon,
             self.family.horizon(self.packed, mass.sum(), buffers),
         )
         blocks = self.family.collect(self.packed, mass, buffers)
@@ -399,13 +399,6 @@ def normalised(rows):
     """Rows divided by their sums, twice: the second time takes off what rounding left."""
     rows = rows / rows.sum(axis=-1, keepdims=True)
     return rows / rows.sum(axis=-1, keepdims=True)
-
-
-def _lengths_of(table):
-    """The distribution of a table's lengths, which is found only once."""
-    if "lengths" not in table.plans:
-        table.plans["lengths"] = Lengths(table.lengths, table.sample_weight)
-    return table.plans["lengths"]
 
 
 def _dot_log(counts, probabilities):

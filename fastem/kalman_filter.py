@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 
 from .data import Remote, nearby
-from .kalman_data import Sequences, SequenceStream, as_sequences, is_sequence_stream
+from .kalman_data import Observations, as_observations, as_table
 from .kalman_em import em_step
 from .kalman_model import NAMES, KalmanModel
 from .kalman_start import start_from_data
@@ -334,21 +334,11 @@ initial_state_covariance_ : ndarray
         if isinstance(X, Remote):
             return X.checked(self, reset=reset)
         n_columns = self._sizes().get("p") if reset else self._n_columns()
-        if is_sequence_stream(X):
-            if sample_weight is not None or lengths is not None:
-                raise ValueError(
-                    "sample_weight and lengths go with an array or a list; a stream yields pairs "
-                    "(sequences, weights) instead."
-                )
-            data = SequenceStream(X, n_columns, once=once)
-            if reset and not once:
-                next(data.tables())
-                self.n_features_in_ = data.n_columns
-            return data
-        sequences = as_sequences(X, lengths, sample_weight, n_columns)
-        if reset:
-            self.n_features_in_ = sequences.X.shape[1]
-        return sequences
+        data = as_observations(X, lengths, sample_weight, n_columns, once=once)
+        # A stream that can be read only once shows its columns when it is learned from.
+        if reset and (isinstance(data, Observations) or not once):
+            self.n_features_in_ = next(data.tables()).X.shape[1]
+        return data
 
     @contextlib.contextmanager
     def _all_or_nothing(self):
@@ -564,8 +554,8 @@ initial_state_covariance_ : ndarray
 
     # Using the model -------------------------------------------------------------------------
 
-    def _sequences(self, X, lengths=None, sample_weight=None) -> Sequences:
-        return as_sequences(X, lengths, sample_weight, self._n_columns())
+    def _sequences(self, X, lengths=None, sample_weight=None) -> Observations:
+        return as_table(X, lengths, sample_weight, self._n_columns())
 
     def _check_times(self, model, sequences):
         """What changes with time must have a value for each step."""
@@ -591,7 +581,7 @@ initial_state_covariance_ : ndarray
             n, T = X.shape[:2]
             return means.reshape(n, T, -1), covariances.reshape(n, T, *covariances.shape[1:])
         if isinstance(X, (list, tuple)) and np.ndim(X[0]) == 2:
-            cuts = sequences.starts[1:-1]
+            cuts = sequences.bounds[1:-1]
             return np.split(means, cuts), np.split(covariances, cuts)
         return means, covariances
 
