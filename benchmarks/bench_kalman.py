@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 import fastem
-from fastem.kalman_data import as_sequences
+from fastem.kalman_data import as_observations
 
 from .kalman_shapes import Shape, load
 
@@ -30,7 +30,7 @@ class Iteration:
     def setup(self, name):
         self.model, X = load(SHAPES[name])
         self.X = X
-        self.sequences = as_sequences(X)
+        self.sequences = as_observations(X)
         self.statistics = self.model.expect(self.sequences).statistics
         self.kf = fastem.KalmanFilter(**self.model.parameters)
         self.kf.smooth(X[:1])

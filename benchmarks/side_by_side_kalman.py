@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import fastem
-from fastem.kalman_data import as_sequences
+from fastem.kalman_data import as_observations
 
 from .kalman_shapes import ROWS, Shape, load
 from .side_by_side import cpu_name
@@ -84,7 +84,7 @@ def pykalman_em(model, X):
 
 
 def ours_em(model, X):
-    sequences = as_sequences(X)
+    sequences = as_observations(X)
     model.expect(sequences)
 
     def run():

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .hmm import HMM
     from .kalman_filter import KalmanFilter
     from .learning_rate import Decay
+    from .lengths import Lengths
     from .mixture import Mixture
     from .saving import load, save
     from .statistics import Statistics
@@ -36,6 +37,7 @@ __all__ = [
     "GaussianHMM",
     "GaussianMixture",
     "KalmanFilter",
+    "Lengths",
     "Mixture",
     "MultinomialHMM",
     "PoissonHMM",
@@ -59,6 +61,7 @@ _HOMES = {
     "GaussianMixture": "gaussian_mixture",
     "HMM": "hmm",
     "KalmanFilter": "kalman_filter",
+    "Lengths": "lengths",
     "Mixture": "mixture",
     "MultinomialHMM": "discrete_hmm",
     "PoissonHMM": "discrete_hmm",

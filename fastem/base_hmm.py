@@ -18,9 +18,8 @@ from .hmm_inference import HMMInference
 from .hmm_model import HMMModel
 from .hmm_priors import dirichlet_mode
 from .learning_rate import DEFAULT_RATE, rates
-from .lengths import Lengths
-from .sequence_checks import check_possible, check_total, check_values
-from .sequences import Sequences, SequenceStream, as_sequences
+from .sequence_checks import check_possible, check_values
+from .sequences import Sequences, SequenceStream, as_sequences, check_total
 
 __all__ = ["BaseHMM"]
 
@@ -548,12 +547,11 @@ class BaseHMM(HMMInference, OnlineEstimator):
 
     def _count(self, table):
         """Add the lengths of new sequences to those that were seen before."""
-        weights = table.sample_weight
-        new = float(len(table) if weights is None else weights.sum())
+        new = table.total_weight
         total = getattr(self, "n_sequences_", 0.0) + new
         self.n_sequences_ = total
         if not self._absorbing():
-            lengths = Lengths(table.lengths, weights)
+            lengths = table.horizon
             if hasattr(self, "lengths_"):
                 lengths = (1.0 - new / total) * self.lengths_ + (new / total) * lengths
             self.lengths_ = lengths

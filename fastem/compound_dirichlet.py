@@ -15,9 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from .base_dirichlet import BaseDirichlet
 from .count_tables import CountTables, documents_of
-from .dirichlet_model import CompoundDirichletModel, Lengths
+from .dirichlet_model import CompoundDirichletModel
 from .kernels.count_tables import ascend
 from .learning_rate import DEFAULT_RATE
+from .lengths import Lengths
 
 __all__ = ["CompoundDirichlet"]
 

@@ -10,40 +10,13 @@ from .alignment import Components
 from .count_tables import CountTables, documents_of
 from .data import Table, as_data, read_rows, wherever
 from .kernels import dirichlet as kernels
+from .lengths import Lengths
 from .parallel import chunks, in_order
 from .statistics import Expectation, Statistics
 
-__all__ = ["CompoundDirichletModel", "DirichletModel", "Lengths"]
+__all__ = ["CompoundDirichletModel", "DirichletModel"]
 
 _NONE = np.empty(0)
-
-
-class Lengths:
-    """The lengths of documents, and the share of them that has each.
-
-    Shares of two sets of documents mix, ``a * one + b * other``, as horizons do.
-    """
-
-    def __init__(self, values, shares):
-        self.values = np.asarray(values, dtype=np.int64)
-        self.shares = np.asarray(shares, dtype=float)
-
-    def __rmul__(self, factor):
-        return Lengths(self.values, factor * self.shares)
-
-    def __add__(self, other):
-        values, at = np.unique(np.concatenate([self.values, other.values]), return_inverse=True)
-        shares = np.bincount(at, np.concatenate([self.shares, other.shares]), len(values))
-        return Lengths(values, shares)
-
-    @property
-    def mean(self) -> float:
-        """The mean length."""
-        return float(self.values @ self.shares / self.shares.sum())
-
-    def draw(self, n_documents, rng) -> np.ndarray:
-        """Lengths of as many documents."""
-        return rng.choice(self.values, size=n_documents, p=self.shares / self.shares.sum())
 
 
 class DirichletModel(Components):
@@ -233,7 +206,8 @@ class CompoundDirichletModel(DirichletModel):
     def draw(self, n_samples, rng, horizon=None):
         """Documents from the model, as a sparse matrix (n_samples, D).
 
-        ``horizon`` is their length: a number, one for each, or :class:`Lengths` to draw from.
+        ``horizon`` is their length: a number, one for each, or
+        :class:`~fastem.Lengths` to draw from.
         """
         if isinstance(horizon, Lengths):
             lengths = horizon.draw(n_samples, rng)

@@ -265,7 +265,7 @@ class HMMModel(Components):
                 "How long are the sequences? A hidden Markov model's own statistics depend on it: "
                 "pass horizon=T, the number of steps, or a fastem.Lengths."
             )
-        return given if isinstance(given, Lengths) else Lengths(given), family_horizon
+        return Lengths.of_sequences(given), family_horizon
 
     def usages(self, lengths: Lengths | None = None):
         """Expected visits of each state in a sequence: those that emit, those that are left."""
@@ -306,7 +306,7 @@ class HMMModel(Components):
             # A sequence of no weight is left out, whatever it holds.
             score, weight = scores[weights > 0] @ weights[weights > 0], float(weights.sum())
         horizon = (
-            None if self.absorbing.any() else _lengths_of(table),
+            None if self.absorbing.any() else table.horizon,
             self.family.horizon(self.packed, mass.sum(), buffers),
         )
         blocks = self.family.collect(self.packed, mass, buffers)
@@ -408,13 +408,6 @@ def normalised(rows):
     """Rows divided by their sums, twice: the second time takes off what rounding left."""
     rows = rows / rows.sum(axis=-1, keepdims=True)
     return rows / rows.sum(axis=-1, keepdims=True)
-
-
-def _lengths_of(table):
-    """The distribution of a table's lengths, which is found only once."""
-    if "lengths" not in table.plans:
-        table.plans["lengths"] = Lengths(table.lengths, table.sample_weight)
-    return table.plans["lengths"]
 
 
 def _dot_log(counts, probabilities):

@@ -1,18 +1,16 @@
-"""Sequences as the Kalman filter sees them: all rows in one array, and which go together."""
+"""Sequences as the Kalman filter sees them: what is missing in them, and which go together."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 
-from .data import Stream
 from .kernels.kalman_observation import COMPLETE, MISSING, PARTIAL
 from .parallel import chunks
+from .sequences import Reader, Sequences, as_sequences, check_total, is_sequence_stream
 
-__all__ = ["SequenceStream", "Sequences", "as_sequences", "is_sequence_stream"]
+__all__ = ["Observations", "as_observations", "as_table"]
 
 # Rows whose products are added at a time.
 _ROWS = 65_536
@@ -30,56 +28,38 @@ class Part:
         self.rows = rows
 
 
-class Sequences:
+class Observations(Sequences):
     """Sequences of observations, NaN being missing.
 
     Parameters
     ----------
-    X : ndarray of shape (n_rows, p)
+    X : array-like of shape (n_rows, p)
         The rows of all sequences, one after another.
-    lengths : ndarray of int
-    sample_weight : ndarray, optional
+    lengths : array-like of int, optional
+    sample_weight : array-like, optional
         One for each sequence.
     """
 
-    def __init__(self, X, lengths, sample_weight=None):
-        self.X = np.ascontiguousarray(X, dtype=float)
-        self.lengths = np.asarray(lengths, dtype=np.int64)
-        self.starts = np.concatenate([[0], np.cumsum(self.lengths)])
-        self.sample_weight = (
-            None if sample_weight is None else np.ascontiguousarray(sample_weight, dtype=float)
-        )
-        missing = np.isnan(self.X).sum(axis=1)
-        self.kinds = np.full(len(self.X), COMPLETE, np.uint8)
+    def __init__(self, X, lengths=None, sample_weight=None):
+        X = np.ascontiguousarray(X, dtype=float)
+        missing = np.isnan(X).sum(axis=1)
+        self.kinds = np.full(len(X), COMPLETE, np.uint8)
         self.kinds[missing > 0] = PARTIAL
-        self.kinds[missing == self.X.shape[1]] = MISSING
+        self.kinds[missing == X.shape[1]] = MISSING
+        super().__init__(X, lengths, sample_weight, missing=missing.any())
+        if self.sample_weight is not None:
+            self.sample_weight = np.ascontiguousarray(self.sample_weight)
 
-    def tables(self) -> Iterator[Sequences]:
-        """The pieces of one pass: this one."""
-        yield self
-
-    def __len__(self):
-        return len(self.lengths)
-
-    def __getitem__(self, piece: slice) -> Sequences:
-        """Some of the sequences, neighbours."""
-        first, last, _ = piece.indices(len(self))
-        weights = None if self.sample_weight is None else self.sample_weight[first:last]
-        rows = self.X[self.starts[first] : self.starts[last]]
-        return Sequences(rows, self.lengths[first:last], weights)
-
-    def split(self) -> list[np.ndarray]:
-        """Each sequence as an array."""
-        return [self.X[a:b] for a, b in pairwise(self.starts)]
+    def part(self, first: int, last: int) -> Observations:
+        """The sequences ``first .. last - 1``; their rows are not copied."""
+        part = super().part(first, last)
+        part.kinds = self.kinds[self.bounds[first] :][: len(part.X)]
+        return part
 
     @property
     def weights(self) -> np.ndarray:
         """What kernels are given: empty if all weights are one."""
         return np.empty(0) if self.sample_weight is None else self.sample_weight
-
-    @property
-    def total_weight(self) -> float:
-        return float(len(self) if self.sample_weight is None else self.sample_weight.sum())
 
     @cached_property
     def centre(self) -> np.ndarray:
@@ -91,7 +71,7 @@ class Sequences:
     @cached_property
     def complete(self) -> np.ndarray:
         """Which sequences miss nothing."""
-        others = np.add.reduceat(self.kinds != COMPLETE, self.starts[:-1])
+        others = np.add.reduceat(self.kinds != COMPLETE, self.starts)
         return others == 0
 
     def shares(self, order) -> np.ndarray:
@@ -108,7 +88,7 @@ class Sequences:
 
     def _pattern(self, s):
         """What is missing in a sequence, as bytes."""
-        return np.isnan(self.X[self.starts[s] : self.starts[s + 1]]).tobytes()
+        return np.isnan(self.X[self.bounds[s] : self.bounds[s + 1]]).tobytes()
 
     @cached_property
     def parts(self) -> list[Part]:
@@ -138,8 +118,8 @@ class Sequences:
         total, first, second = 0.0, np.zeros(p), np.zeros((p, p))
         for s in order:
             weight = 1.0 if self.sample_weight is None else self.sample_weight[s]
-            for start in range(self.starts[s], self.starts[s + 1], _ROWS):
-                stop = min(start + _ROWS, self.starts[s + 1])
+            for start in range(self.bounds[s], self.bounds[s + 1], _ROWS):
+                stop = min(start + _ROWS, self.bounds[s + 1])
                 kept = self.kinds[start:stop] == COMPLETE
                 rows = self.X[start:stop] - self.centre
                 rows = rows if kept.all() else rows[kept]
@@ -149,85 +129,60 @@ class Sequences:
         return total, first, second
 
 
-class SequenceStream:
-    """Sequences that come piece by piece, as often as a pass is wanted.
+class ObservationReader(Reader):
+    """Reads observations as the Kalman filter takes them: numbers, NaN or masked where missing.
+
+    Masked values take their whole step with them; NaN is one missing value. One array of one
+    dimension is one sequence of one column, and a list of such the rows of one sequence.
 
     Parameters
     ----------
-    source : callable or iterable
-        A function that returns a new iterator, or an object that can be iterated over again. Each
-        item is a sequence, a list of sequences or a 3-D array, or a pair of such and weights.
     n_columns : int, optional
-        How many columns each must have; by default as many as the first.
-    once : bool, default=False
-        Whether one pass is all that is wanted, so that an iterator will do.
+        How many columns there must be; by default as many as in the first table.
     """
 
-    def __init__(self, source, n_columns=None, *, once=False):
-        self._stream = Stream(source, self._check, once=once)
+    # Each item of a stream is a table, and a mini-batch unless batch_size says otherwise.
+    joined_rows = 0
+
+    def __init__(self, n_columns=None):
         self.n_columns = n_columns
 
-    def _check(self, X, sample_weight):
-        sequences = as_sequences(X, None, sample_weight, self.n_columns)
-        self.n_columns = sequences.X.shape[1]
-        return sequences, None
+    def is_list(self, X, lengths):
+        return np.ndim(X[0]) == 2
 
-    def tables(self) -> Iterator[Sequences]:
-        """The pieces of one pass."""
-        for table in self._stream.tables():
-            yield table.X
+    def rows(self, X):
+        return _rows(X, "X", self.n_columns)
 
+    def item(self, X, number):
+        return _rows(X, f"Sequence {number}", self.n_columns)
 
-def is_sequence_stream(X) -> bool:
-    """Whether ``X`` is a stream of pieces of data, and not data."""
-    return callable(X) or isinstance(X, Iterator)
+    def table(self, X, lengths, sample_weight, cut_off=None):
+        if cut_off is not None:
+            raise ValueError("cut_off is for hidden Markov models that have absorbing states.")
+        table = Observations(X, lengths, sample_weight)
+        check_total(table)
+        self.n_columns = X.shape[1]
+        return table
 
-
-def as_sequences(X, lengths=None, sample_weight=None, n_columns=None) -> Sequences:
-    """Sequences from an array of one, an array and lengths, a list of arrays or a 3-D array.
-
-    Masked values take their whole step with them; NaN is one missing value.
-    """
-    if isinstance(X, Sequences):
-        return X
-    if isinstance(X, (list, tuple)) and len(X) == 0:
-        raise ValueError("There are no observations: the list of sequences is empty.")
-    if isinstance(X, (list, tuple)) and _ndim(X[0]) == 2:
-        if lengths is not None:
-            raise ValueError("lengths go with one array; a list of sequences has its own.")
-        parts = [_rows(x, f"Sequence {i}", n_columns) for i, x in enumerate(X)]
-        widths = {part.shape[1] for part in parts}
-        if len(widths) > 1:
-            raise ValueError(
-                f"The sequences have different numbers of columns: {sorted(widths)}. All must "
-                "observe the same coordinates; put NaN where one is missing."
-            )
-        for i, part in enumerate(parts):
-            if len(part) == 0:
-                raise ValueError(f"Sequence {i} is empty; leave it out.")
-        rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        counts = np.array([len(part) for part in parts])
-    elif _ndim(X) == 3:
-        if lengths is not None:
-            raise ValueError("lengths go with a two-dimensional array; this one has three axes.")
-        X = np.ma.asanyarray(X) if np.ma.isMaskedArray(X) else np.asarray(X)
-        n, T = X.shape[:2]
-        rows = _rows(X.reshape(n * T, X.shape[2]), "X", n_columns)
-        counts = np.full(n, T)
-        if T == 0:
-            raise ValueError(f"The sequences are empty: X has the shape {X.shape}.")
-    else:
-        rows = _rows(X, "X", n_columns)
-        counts = np.array([len(rows)]) if lengths is None else _lengths(lengths, len(rows))
-    if len(rows) == 0 or len(counts) == 0:
-        raise ValueError("There are no observations: X is empty.")
-    if sample_weight is not None:
-        sample_weight = _weights(sample_weight, len(counts))
-    return Sequences(rows, counts, sample_weight)
+    def again(self, data):
+        if isinstance(data, Observations):
+            return data
+        return self.table(self.rows(data.X), data.lengths, data.sample_weight, data.cut_off)
 
 
-def _ndim(X):
-    return getattr(X, "ndim", None) if hasattr(X, "ndim") else np.ndim(X)
+def as_observations(X, lengths=None, sample_weight=None, n_columns=None, *, once=False):
+    """:class:`Observations`, or a stream of them, from all that :func:`as_sequences` takes."""
+    reader = ObservationReader(n_columns)
+    return as_sequences(X, lengths, sample_weight, once=once, reader=reader)
+
+
+def as_table(X, lengths=None, sample_weight=None, n_columns=None) -> Observations:
+    """The same where a stream will not do."""
+    if is_sequence_stream(X):
+        raise ValueError(
+            "A stream is for learning and scoring; here, pass an array or a list of sequences."
+        )
+    return as_observations(X, lengths, sample_weight, n_columns)
 
 
 def _rows(X, name, n_columns):
@@ -260,34 +215,3 @@ def _rows(X, name, n_columns):
             "masked; anything else must be finite."
         )
     return rows
-
-
-def _lengths(lengths, n_rows):
-    lengths = np.asarray(lengths)
-    if lengths.ndim != 1 or lengths.size == 0:
-        raise ValueError(f"lengths must be a list of numbers of rows; got {lengths!r}.")
-    if (lengths % 1 != 0).any() or (lengths < 1).any():
-        raise ValueError("lengths must be whole numbers, one or more.")
-    if lengths.sum() != n_rows:
-        raise ValueError(
-            f"lengths add up to {int(lengths.sum())}, but X has {n_rows} rows: they must say how "
-            "many rows each sequence has."
-        )
-    return lengths.astype(np.int64)
-
-
-def _weights(sample_weight, n_sequences):
-    weights = np.asarray(sample_weight, dtype=float)
-    if weights.shape != (n_sequences,):
-        raise ValueError(
-            f"sample_weight must have one entry for each of the {n_sequences} sequences; got the "
-            f"shape {weights.shape}."
-        )
-    if not np.isfinite(weights).all() or (weights < 0).any():
-        raise ValueError("sample_weight must be finite and not negative.")
-    if not weights.any():
-        raise ValueError(
-            "The sample weights are all zero: there is nothing to learn from. Give at least one "
-            "sequence a positive weight."
-        )
-    return weights

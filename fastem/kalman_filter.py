@@ -13,13 +13,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 
 from .data import Remote, nearby
-from .dirichlet_model import Lengths
-from .kalman_data import Sequences, SequenceStream, as_sequences, is_sequence_stream
+from .kalman_data import Observations, as_observations, as_table
 from .kalman_em import em_step
 from .kalman_model import NAMES, KalmanModel
 from .kalman_start import start_from_data
 from .kalman_stream import KalmanStream
 from .learning_rate import DEFAULT_RATE, rates
+from .lengths import Lengths
 
 __all__ = ["KalmanFilter"]
 
@@ -115,8 +115,8 @@ initial_state_covariance_ : ndarray
         The same at each iteration.
     n_steps_ : int
         Online steps since the last ``fit``.
-    lengths_, length_shares_ : ndarray
-        The lengths of the sequences last learned from, and the share of each.
+    lengths_ : Lengths
+        The lengths of the sequences last learned from.
     n_features_in_ : int
 
     Examples
@@ -297,15 +297,12 @@ initial_state_covariance_ : ndarray
                         "systems can be filtered and smoothed, and em can learn the rest, but fit "
                         "and partial_fit learn systems that are constant."
                     )
-        horizon = None
-        if hasattr(self, "lengths_"):
-            horizon = Lengths(self.lengths_, self.length_shares_)
         return KalmanModel(
             parameters,
             held=self._held(parameters) if learning else None,
             transition_shape=self.transition_covariance_type,
             observation_shape=self.observation_covariance_type,
-            horizon=horizon,
+            horizon=getattr(self, "lengths_", None),
             n_jobs=self.n_jobs,
         )
 
@@ -319,11 +316,7 @@ initial_state_covariance_ : ndarray
             # A copy, so that changing an attribute changes nothing that is shared.
             setattr(self, f"{name}_", np.array(array))
         if isinstance(model.horizon, Lengths):
-            self._set_lengths(model.horizon)
-
-    def _set_lengths(self, lengths):
-        self.lengths_ = lengths.values
-        self.length_shares_ = lengths.shares
+            self.lengths_ = model.horizon
 
     def __sklearn_is_fitted__(self):
         given = self.transition_matrices is not None and self.observation_matrices is not None
@@ -341,21 +334,11 @@ initial_state_covariance_ : ndarray
         if isinstance(X, Remote):
             return X.checked(self, reset=reset)
         n_columns = self._sizes().get("p") if reset else self._n_columns()
-        if is_sequence_stream(X):
-            if sample_weight is not None or lengths is not None:
-                raise ValueError(
-                    "sample_weight and lengths go with an array or a list; a stream yields pairs "
-                    "(sequences, weights) instead."
-                )
-            data = SequenceStream(X, n_columns, once=once)
-            if reset and not once:
-                next(data.tables())
-                self.n_features_in_ = data.n_columns
-            return data
-        sequences = as_sequences(X, lengths, sample_weight, n_columns)
-        if reset:
-            self.n_features_in_ = sequences.X.shape[1]
-        return sequences
+        data = as_observations(X, lengths, sample_weight, n_columns, once=once)
+        # A stream that can be read only once shows its columns when it is learned from.
+        if reset and (isinstance(data, Observations) or not once):
+            self.n_features_in_ = next(data.tables()).X.shape[1]
+        return data
 
     @contextlib.contextmanager
     def _all_or_nothing(self):
@@ -503,9 +486,7 @@ initial_state_covariance_ : ndarray
             self.lower_bound_ = -np.inf
             self.lower_bounds_ = []
         done = getattr(self, "n_steps_", 0)
-        values, at = np.unique(sequences.lengths, return_inverse=True)
-        shares = np.bincount(at, sequences.sample_weight, len(values)) / sequences.total_weight
-        model.horizon = Lengths(values, shares)
+        model.horizon = sequences.horizon
         memory = None
         if self.memory == "statistics":
             memory = getattr(self, "statistics_", None)
@@ -573,8 +554,8 @@ initial_state_covariance_ : ndarray
 
     # Using the model -------------------------------------------------------------------------
 
-    def _sequences(self, X, lengths=None, sample_weight=None) -> Sequences:
-        return as_sequences(X, lengths, sample_weight, self._n_columns())
+    def _sequences(self, X, lengths=None, sample_weight=None) -> Observations:
+        return as_table(X, lengths, sample_weight, self._n_columns())
 
     def _check_times(self, model, sequences):
         """What changes with time must have a value for each step."""
@@ -600,7 +581,7 @@ initial_state_covariance_ : ndarray
             n, T = X.shape[:2]
             return means.reshape(n, T, -1), covariances.reshape(n, T, *covariances.shape[1:])
         if isinstance(X, (list, tuple)) and np.ndim(X[0]) == 2:
-            cuts = sequences.starts[1:-1]
+            cuts = sequences.bounds[1:-1]
             return np.split(means, cuts), np.split(covariances, cuts)
         return means, covariances
 

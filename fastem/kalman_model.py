@@ -6,12 +6,12 @@ import numpy as np
 
 from . import algebra
 from .data import wherever
-from .dirichlet_model import Lengths
 from .kalman_constrained import constrained_regression
-from .kalman_data import Sequences, SequenceStream, as_sequences, is_sequence_stream
+from .kalman_data import Observations, as_observations, as_table
 from .kernels import kalman_maximize, kalman_online, kalman_own, kalman_statistics
 from .kernels.kalman_system import workspace
 from .learning_rate import step_size
+from .lengths import Lengths
 from .parallel import in_order
 from .statistics import Expectation, Moments, Statistics
 
@@ -86,7 +86,7 @@ class KalmanModel:
     def expect(self, data) -> Expectation:
         """``S(V|Θ)``: mean moments of h₁, of (h', h) and of (v, h), and of the log-likelihood."""
         total = None
-        for sequences in _as_data(data).tables():
+        for sequences in as_observations(data).tables():
             part = self._expect(sequences)
             total = part if total is None else total + part
         return total
@@ -94,11 +94,9 @@ class KalmanModel:
     def own(self, horizon=None) -> Statistics:
         """``S(Θ)`` for sequences of the lengths ``horizon``."""
         lengths = self._lengths(horizon)
-        order = np.argsort(lengths.values)
         x, w, names = workspace(self.system, 1)
         centre = self.c + self.C @ self.m
-        shares = lengths.shares[order] / lengths.shares.sum()
-        if not kalman_own.own(x, w, lengths.values[order], shares, centre):
+        if not kalman_own.own(x, w, lengths.lengths, lengths.shares, centre):
             raise ValueError(_INFINITE)
         return _statistics(x, names, centre)
 
@@ -210,10 +208,10 @@ class KalmanModel:
         """This model with a change of basis undone."""
         return self.transformed(np.linalg.inv(T))
 
-    def draw(self, n_samples, rng, horizon=None) -> Sequences:
-        """Sequences from the model; ``horizon`` is their length, or :class:`Lengths`."""
+    def draw(self, n_samples, rng, horizon=None) -> Observations:
+        """Sequences from the model; ``horizon`` is their length, or :class:`~fastem.Lengths`."""
         lengths = self._lengths(horizon).draw(n_samples, rng)
-        return Sequences(self.draw_with_states(lengths, rng)[1], lengths)
+        return Observations(self.draw_with_states(lengths, rng)[1], lengths)
 
     def draw_with_states(self, lengths, rng):
         """States and observations of sequences of the given lengths, one after another."""
@@ -240,7 +238,7 @@ class KalmanModel:
         rows = [part.rows for part in sequences.parts]
         count = sum(n for n, _, _ in rows)
         with_rest = not self.direct and self._noise_ratio(rows, count) > _LARGEST_RATIO
-        kinds, starts, weights = sequences.kinds, sequences.starts, sequences.weights
+        kinds, starts, weights = sequences.kinds, sequences.bounds, sequences.weights
         X = sequences.X.reshape(-1)
         self._check_width(sequences)
 
@@ -265,9 +263,7 @@ class KalmanModel:
 
         parts = in_order(one, sequences.parts, self.n_jobs)
         expectation = sum(part for part in parts if part is not None)
-        values, at = np.unique(sequences.lengths, return_inverse=True)
-        shares = np.bincount(at, sequences.sample_weight, len(values)) / sequences.total_weight
-        return expectation._replace(horizon=Lengths(values, shares))
+        return expectation._replace(horizon=sequences.horizon)
 
     def _noise_ratio(self, rows, count):
         """The variance of the data beside that of the noise where that is least."""
@@ -298,14 +294,14 @@ class KalmanModel:
 
     def log_likelihoods(self, data) -> np.ndarray:
         """The log-likelihood of each sequence."""
-        sequences = as_sequences(data)
+        sequences = as_table(data)
         self._check_width(sequences)
         x0, w, _ = workspace(self.system, int(sequences.lengths.max()), self.direct)
         out = np.empty(len(sequences))
 
         def one(part):
             _, sequence, step = kalman_statistics.expect(
-                x0.copy(), w, sequences.X.reshape(-1), sequences.kinds, sequences.starts,
+                x0.copy(), w, sequences.X.reshape(-1), sequences.kinds, sequences.bounds,
                 part.order, part.shares, sequences.weights, sequences.centre, True, False, out,
             )  # fmt: skip
             if sequence >= 0:
@@ -320,7 +316,7 @@ class KalmanModel:
 
         With ``lags``, the covariances of neighbouring states of one sequence; they are the third.
         """
-        sequences = as_sequences(data)
+        sequences = as_table(data)
         self._check_width(sequences)
         n_rows, d = len(sequences.X), self.A.shape[-1]
         x, w, _ = workspace(self.system, int(sequences.lengths.max()), self.direct)
@@ -329,7 +325,7 @@ class KalmanModel:
         gains = np.empty(n_rows)
         shares = sequences.shares(np.arange(len(sequences)))
         sequence, step = kalman_statistics.infer(
-            x, w, sequences.X.reshape(-1), sequences.kinds, sequences.starts, shares, smooth,
+            x, w, sequences.X.reshape(-1), sequences.kinds, sequences.bounds, shares, smooth,
             means, covariances, neighbours, gains,
         )  # fmt: skip
         if sequence >= 0:
@@ -352,7 +348,7 @@ class KalmanModel:
         shares[::batch_size] = False
         rhos = np.array([step_size(eta) for eta in etas])
         x, sequence, step, done = kalman_online.online(
-            x, w, sequences.X.reshape(-1), sequences.kinds, sequences.starts, shares,
+            x, w, sequences.X.reshape(-1), sequences.kinds, sequences.bounds, shares,
             sequences.weights, centre, batch_size, rhos, modes, remembered,
         )  # fmt: skip
         if step == -2:
@@ -376,7 +372,7 @@ class KalmanModel:
     def _learn_in_steps(self, sequences, etas, batch_size, memory):
         model = self
         for step, start in enumerate(range(0, len(sequences), batch_size)):
-            part = sequences[start : start + batch_size]
+            part = sequences.part(start, start + batch_size)
             if not part.total_weight > 0:
                 continue
             model, statistics = algebra.online(model, part, etas[step], memory)
@@ -390,12 +386,7 @@ class KalmanModel:
                 "A Kalman filter's own statistics depend on the length of the sequences: give "
                 "horizon, the number of steps."
             )
-        if isinstance(horizon, Lengths):
-            return horizon
-        values, counts = np.unique(np.atleast_1d(horizon), return_counts=True)
-        if (values < 1).any() or (values % 1 != 0).any():
-            raise ValueError(f"horizon must be whole numbers of steps, 1 or more; got {horizon}.")
-        return Lengths(values, counts / counts.sum())
+        return Lengths.of_sequences(horizon)
 
     # The maximum ------------------------------------------------------------------------------
 
@@ -444,12 +435,6 @@ class KalmanModel:
         W = x[at : at + k * l].reshape(k, l)
         w = x[at + k * l : at + k * l + k]
         return W, w, x[at + k * l + k : at + k * l + k + k * k].reshape(k, k)
-
-
-def _as_data(data):
-    if isinstance(data, (Sequences, SequenceStream)):
-        return data
-    return SequenceStream(data) if is_sequence_stream(data) else as_sequences(data)
 
 
 def _symmetric(matrix):

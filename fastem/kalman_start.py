@@ -43,7 +43,7 @@ def start_from_data(sequences, n_states: int, rng) -> dict[str, np.ndarray]:
     C, R = _regress(rows[at], states)
     index = np.full(len(rows), -1)
     index[at] = np.arange(len(at))
-    ends = sequences.starts[1:] - 1
+    ends = sequences.bounds[1:] - 1
     last = np.zeros(len(rows), dtype=bool)
     last[ends] = True
     before = at[~last[at]]
@@ -55,9 +55,8 @@ def start_from_data(sequences, n_states: int, rng) -> dict[str, np.ndarray]:
             A = A * (0.99 / radius)
     else:
         A, Q = 0.5 * np.eye(n_states), 0.5 * np.eye(n_states)
-    first = states[index[sequences.starts[:-1]]] if (index[sequences.starts[:-1]] >= 0).all() else (
-        np.zeros((1, n_states))
-    )  # fmt: skip
+    at_starts = index[sequences.starts]
+    first = states[at_starts] if (at_starts >= 0).all() else np.zeros((1, n_states))
     return {
         "initial_state_mean": first.mean(axis=0),
         "initial_state_covariance": np.eye(n_states),
@@ -75,7 +74,7 @@ def _windows(sequences, span):
     T = sequences.lengths
     offsets = [
         start + np.arange(span, length - span + 1)
-        for start, length in zip(sequences.starts[:-1], T, strict=True)
+        for start, length in zip(sequences.starts, T, strict=True)
         if length >= 2 * span
     ]
     now = np.concatenate(offsets) if offsets else np.empty(0, dtype=int)

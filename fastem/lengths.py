@@ -1,4 +1,4 @@
-"""How long sequences are: the horizon over which a model of sequences is compared with another."""
+"""How long sequences or documents are: the horizon over which models of them are compared."""
 
 from __future__ import annotations
 
@@ -8,33 +8,58 @@ __all__ = ["Lengths"]
 
 
 class Lengths:
-    """A distribution over the lengths of sequences. Two of them mix, as their data would.
+    """A distribution over the lengths of sequences, or of documents. They mix as data would.
 
     Parameters
     ----------
     lengths : int or array-like of int
+        Whole numbers; a document may be empty, a sequence has a step or more.
     weights : array-like, optional
         The weight of each; equal unless given.
 
+    Attributes
+    ----------
+    lengths : ndarray of int
+        The lengths that occur, in order.
+    shares : ndarray of float
+        The share of each; they sum to one.
+
     Examples
     --------
-    >>> 0.5 * Lengths(3) + 0.5 * Lengths([4, 4])
+    >>> import fastem
+    >>> 0.5 * fastem.Lengths(3) + 0.5 * fastem.Lengths([4, 4])
     Lengths([3, 4], [0.5, 0.5])
     """
 
-    __slots__ = ("lengths", "shares")
+    # ``weight`` is what this one counts for in a sum.
+    __slots__ = ("lengths", "shares", "weight")
 
     def __init__(self, lengths, weights=None):
-        lengths = np.atleast_1d(np.asarray(lengths))
-        if lengths.ndim != 1 or len(lengths) == 0 or (lengths % 1 != 0).any() or lengths.min() < 1:
-            raise ValueError(f"A length is a whole number of steps, 1 or more; got {lengths!r}.")
-        self.lengths, place = np.unique(lengths.astype(np.int64), return_inverse=True)
-        weights = np.ones(len(lengths)) if weights is None else np.asarray(weights, dtype=float)
-        self.shares = np.bincount(place, weights, minlength=len(self.lengths))
-        total = self.shares.sum()
-        if not total > 0:
-            raise ValueError("The weights of the lengths sum to zero.")
-        self.shares = self.shares / total
+        given = np.atleast_1d(np.asarray(lengths))
+        if given.ndim != 1 or len(given) == 0 or not _whole(given) or given.min() < 0:
+            raise ValueError(f"A length is a whole number, 0 or more; got {lengths!r}.")
+        self.lengths, place = np.unique(given.astype(np.int64), return_inverse=True)
+        weights = np.ones(len(given)) if weights is None else np.asarray(weights, dtype=float)
+        if weights.shape != given.shape:
+            raise ValueError(
+                f"The weights of the lengths have the shape {weights.shape}, and there are "
+                f"{len(given)} lengths: each length has one weight."
+            )
+        if not ((weights >= 0) & (weights < np.inf)).all():
+            raise ValueError(
+                f"The weights of the lengths must be finite and not negative; got {weights!r}."
+            )
+        self.shares = _normalised(np.bincount(place, weights, minlength=len(self.lengths)))
+        self.weight = 1.0
+
+    @classmethod
+    def of_sequences(cls, horizon) -> Lengths:
+        """``horizon``, which may be a number or a list, as lengths of sequences."""
+        if not isinstance(horizon, Lengths):
+            horizon = cls(horizon)
+        if horizon.lengths[0] < 1:
+            raise ValueError(f"A sequence has 1 step or more; got the horizon {horizon}.")
+        return horizon
 
     def __repr__(self):
         return f"Lengths({self.lengths.tolist()}, {self.shares.tolist()})"
@@ -45,31 +70,62 @@ class Lengths:
     def __hash__(self):
         return hash(repr(self))
 
+    @property
+    def mean(self) -> float:
+        """The mean length."""
+        return float(self.lengths @ self.shares)
+
     def survival(self) -> np.ndarray:
         """``P(length ≥ t)`` for t = 1, 2, … up to the longest."""
-        shares = np.zeros(self.lengths[-1])
-        shares[self.lengths - 1] = self.shares
-        return np.cumsum(shares[::-1])[::-1].copy()
+        shares = np.zeros(self.lengths[-1] + 1)
+        shares[self.lengths] = self.shares
+        return np.cumsum(shares[:0:-1])[::-1].copy()
 
     def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """``n`` lengths at random."""
         return rng.choice(self.lengths, size=n, p=self.shares)
 
-    def __rmul__(self, factor):
-        return _Share(self, factor)
+    def __mul__(self, factor):
+        return _made(self.lengths, self.shares, factor * self.weight)
 
-    __mul__ = __rmul__
-
-
-class _Share:
-    """A part of a mix of lengths."""
-
-    def __init__(self, lengths, factor):
-        self.lengths, self.factor = lengths, factor
+    __rmul__ = __mul__
 
     def __add__(self, other):
+        if not isinstance(other, Lengths):
+            return NotImplemented
         parts = (self, other)
-        return Lengths(
-            np.concatenate([part.lengths.lengths for part in parts]),
-            np.concatenate([part.lengths.shares * part.factor for part in parts]),
+        lengths, place = np.unique(
+            np.concatenate([part.lengths for part in parts]), return_inverse=True
         )
+        weights = np.concatenate([part.weight * part.shares for part in parts])
+        shares = _normalised(np.bincount(place, weights, minlength=len(lengths)))
+        return _made(lengths, shares, self.weight + other.weight)
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """All numbers as arrays, for files."""
+        return {"lengths": self.lengths, "shares": self.shares, "weight": np.array(self.weight)}
+
+    @classmethod
+    def from_arrays(cls, arrays) -> Lengths:
+        """The lengths that :meth:`to_arrays` took apart, exact to the bit."""
+        return _made(arrays["lengths"], arrays["shares"], arrays["weight"])
+
+
+def _made(lengths, shares, weight):
+    """Lengths of these shares, which are not normalised again: it might change their last bit."""
+    new = object.__new__(Lengths)
+    new.lengths, new.shares, new.weight = lengths, shares, float(weight)
+    return new
+
+
+def _whole(values):
+    if values.dtype.kind in "iu":
+        return True
+    return values.dtype.kind == "f" and bool((values % 1 == 0).all())
+
+
+def _normalised(weights):
+    total = weights.sum()
+    if not total > 0:
+        raise ValueError("The weights of the lengths sum to zero.")
+    return weights / total

@@ -104,16 +104,14 @@ def _kinds():
 
 def _put(entries, arrays, key, name, value):
     """Store one setting or attribute, as JSON or as arrays."""
-    if isinstance(value, Statistics):
+    if isinstance(value, (Statistics, Lengths)):
         parts = value.to_arrays()
         for part, array in parts.items():
             arrays[f"{key}.{part}"] = array
-        entries[name] = {"statistics": {part: f"{key}.{part}" for part in parts}}
+        kind = "statistics" if isinstance(value, Statistics) else "lengths"
+        entries[name] = {kind: {part: f"{key}.{part}" for part in parts}}
     elif isinstance(value, Family):
         entries[name] = {"family": family_to_settings(value)}
-    elif isinstance(value, Lengths):
-        arrays[f"{key}.lengths"], arrays[f"{key}.shares"] = value.lengths, value.shares
-        entries[name] = {"lengths": [f"{key}.lengths", f"{key}.shares"]}
     elif type(value) is Decay:
         entries[name] = {"decay": [value.eta0, value.beta]}
     elif isinstance(value, np.ndarray) and value.dtype.kind in "OU":
@@ -142,12 +140,11 @@ def _put(entries, arrays, key, name, value):
 
 def _get(entry, arrays, families):
     ((kind, content),) = entry.items()
-    if kind == "statistics":
-        return Statistics.from_arrays({part: arrays[key] for part, key in content.items()})
+    if kind in ("statistics", "lengths"):
+        made = Statistics if kind == "statistics" else Lengths
+        return made.from_arrays({part: arrays[key] for part, key in content.items()})
     if kind == "family":
         return family_from_settings(content, families)
-    if kind == "lengths":
-        return Lengths(*(arrays[key] for key in content))
     if kind == "decay":
         return Decay(*content)
     if kind == "strings":

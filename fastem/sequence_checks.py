@@ -1,4 +1,4 @@
-"""Whether sequences can be learned from: what their rows hold, what they weigh, what they say."""
+"""Whether sequences can be learned from: what their rows hold, what they say."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from .families import Product
 
-__all__ = ["check_possible", "check_total", "check_values"]
+__all__ = ["check_possible", "check_values"]
 
 # Rows whose values are checked at a time.
 _CHECKED_ROWS = 65_536
@@ -105,15 +105,6 @@ def _whole(family, n_columns):
                 yield np.array(columns)[group]
     elif not family.separable:
         yield np.arange(n_columns)
-
-
-def check_total(data):
-    weights = getattr(data, "sample_weight", None)
-    if weights is not None and not weights.any():
-        raise ValueError(
-            "The sample weights are all zero: there is nothing to learn from. Give at least one "
-            "sequence a positive weight."
-        )
 
 
 def check_possible(model, data, log_likelihood=-np.inf):

@@ -1,4 +1,4 @@
-"""Data as hidden Markov models see it: sequences of rows, in one array or in a stream."""
+"""Data as models of sequences see it: rows that follow one another, in an array or a stream."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-__all__ = ["SequenceStream", "Sequences", "as_sequences", "is_sequence_stream"]
+from .lengths import Lengths
+
+__all__ = ["Reader", "SequenceStream", "Sequences", "as_sequences", "check_total",
+           "is_sequence_stream"]  # fmt: skip
 
 # Items of a stream are joined until they have so many rows: one item may be one short sequence.
 _JOINED_ROWS = 16_384
@@ -33,7 +36,7 @@ class Sequences:
         Whether some entries are NaN; found out unless given.
     """
 
-    # ``plans`` is where models keep how these lengths are best laid out.
+    # ``plans`` is where models keep how these lengths are best laid out: it is found only once.
     __slots__ = ("X", "cut_off", "lengths", "missing", "plans", "sample_weight")
 
     def __init__(self, X, lengths=None, sample_weight=None, cut_off=None, missing=None):
@@ -52,9 +55,28 @@ class Sequences:
         return f"Sequences({len(self)} of {len(self.X)} rows and {self.X.shape[1]} columns in all)"
 
     @property
+    def bounds(self) -> np.ndarray:
+        """The first row of each sequence, and the number of all rows."""
+        if "bounds" not in self.plans:
+            self.plans["bounds"] = np.concatenate([[0], np.cumsum(self.lengths)])
+        return self.plans["bounds"]
+
+    @property
     def starts(self) -> np.ndarray:
         """The first row of each sequence."""
-        return np.cumsum(self.lengths) - self.lengths
+        return self.bounds[:-1]
+
+    @property
+    def horizon(self) -> Lengths:
+        """How long the sequences are, as a distribution."""
+        if "horizon" not in self.plans:
+            self.plans["horizon"] = Lengths(self.lengths, self.sample_weight)
+        return self.plans["horizon"]
+
+    @property
+    def total_weight(self) -> float:
+        """The sum of the weights; the number of sequences if they have none."""
+        return float(len(self) if self.sample_weight is None else self.sample_weight.sum())
 
     @property
     def row_weights(self) -> np.ndarray | None:
@@ -67,13 +89,12 @@ class Sequences:
 
     def part(self, first: int, last: int) -> Sequences:
         """The sequences ``first .. last - 1``; their rows are not copied."""
-        begin = int(self.lengths[:first].sum())
-        end = begin + int(self.lengths[first:last].sum())
+        begin, end = self.bounds[[first, min(last, len(self))]]
 
         def cut(array):
             return None if array is None else array[first:last]
 
-        part = object.__new__(Sequences)
+        part = object.__new__(type(self))
         part.X, part.lengths, part.missing = self.X[begin:end], cut(self.lengths), self.missing
         part.sample_weight, part.cut_off = cut(self.sample_weight), cut(self.cut_off)
         part.plans = {}
@@ -81,7 +102,54 @@ class Sequences:
 
     def split(self) -> list[np.ndarray]:
         """The rows of each sequence."""
-        return np.split(self.X, np.cumsum(self.lengths)[:-1])
+        return np.split(self.X, self.bounds[1:-1])
+
+
+class Reader:
+    """What one sequence may look like, and what becomes of it: this is how models differ."""
+
+    #: Items of a stream are joined until they have so many rows.
+    joined_rows = _JOINED_ROWS
+
+    def is_list(self, X, lengths) -> bool:
+        """Whether this list, which is not empty, holds sequences, and not the rows of one array."""
+        if lengths is not None and all(np.ndim(item) <= 1 for item in X):
+            return False
+        first = X[0]
+        # A list of lists of numbers is an array written out; a one-dimensional array is a sequence.
+        return np.ndim(first) >= 2 if isinstance(first, (list, tuple)) else np.ndim(first) >= 1
+
+    def rows(self, X):
+        """``X``, the rows of all sequences, as an array of two dimensions."""
+        if not hasattr(X, "shape"):
+            X = np.asarray(X)
+        if len(X.shape) != 2:
+            raise ValueError(
+                f"Expected 2D array, got {len(X.shape)}D array instead. One sequence is an array "
+                "of steps by columns: reshape a single column with X.reshape(-1, 1). Several are "
+                "a list of such arrays, or one array with their lengths."
+            )
+        return X
+
+    def item(self, X, number):
+        """The same for ``X``, which is one sequence of a list."""
+        X = np.asarray(X)
+        if X.ndim == 1:
+            X = X[:, None]
+        if X.ndim != 2:
+            raise ValueError(
+                f"Sequence {number} has {X.ndim} dimensions; a sequence is an array of steps by "
+                "columns."
+            )
+        return X
+
+    def table(self, X, lengths, sample_weight, cut_off) -> Sequences:
+        """Rows that were read, as sequences."""
+        return Sequences(X, lengths, sample_weight, cut_off)
+
+    def again(self, data: Sequences) -> Sequences:
+        """Sequences that were made before, as this model sees them."""
+        return data
 
 
 class SequenceStream:
@@ -99,9 +167,13 @@ class SequenceStream:
         Whether one pass is all that is wanted, so that an iterator will do.
     cut_off : bool, optional
         For absorbing models: whether all sequences are cut off.
+    reader : Reader, optional
+        How items are read; as hidden Markov models do unless given.
     """
 
-    def __init__(self, source, check: Callable | None = None, *, once=False, cut_off=None):
+    def __init__(
+        self, source, check: Callable | None = None, *, once=False, cut_off=None, reader=None
+    ):  # fmt: skip
         if isinstance(source, Iterator) and not once:
             raise TypeError(_READ_ONCE)
         if cut_off is not None and np.ndim(cut_off) > 0:
@@ -112,6 +184,7 @@ class SequenceStream:
         self.source = source
         self.check = check
         self.cut_off = cut_off
+        self.reader = Reader() if reader is None else reader
 
     def tables(self) -> Iterator[Sequences]:
         """The tables of one pass, of many short sequences each, or of a few long ones."""
@@ -124,7 +197,7 @@ class SequenceStream:
                 yield joined
             waiting.append(table)
             n_rows += len(table.X)
-            if n_rows >= _JOINED_ROWS:
+            if n_rows >= self.reader.joined_rows:
                 joined = self._checked(waiting, n_before)
                 n_before += len(joined)
                 waiting, n_rows = [], 0
@@ -145,11 +218,12 @@ class SequenceStream:
                 data = data[:, None]
             try:
                 if isinstance(data, Sequences) and weights is None:
-                    yield data
+                    table = self.reader.again(data)
                 else:
-                    yield as_sequences(data, None, weights, self.cut_off)
+                    table = as_sequences(data, None, weights, self.cut_off, reader=self.reader)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"In item {number} of the stream: {error}") from error
+            yield table
 
     def _checked(self, tables, n_before):
         table = tables[0] if len(tables) == 1 else _join(tables)
@@ -167,7 +241,7 @@ def is_sequence_stream(X) -> bool:
 
 
 def as_sequences(
-    X, lengths=None, sample_weight=None, cut_off=None, *, once=False
+    X, lengths=None, sample_weight=None, cut_off=None, *, once=False, reader=None
 ) -> Sequences | SequenceStream:
     """Data in any of the accepted forms as sequences; values are left as they are.
 
@@ -179,11 +253,14 @@ def as_sequences(
         (n_sequences, n_steps, n_columns); or a stream of these.
     lengths, sample_weight, cut_off : optional
         As for :class:`Sequences`.
+    once, reader
+        As for :class:`SequenceStream`.
     """
+    reader = Reader() if reader is None else reader
     if isinstance(X, (Sequences, SequenceStream)):
         if any(extra is not None for extra in (lengths, sample_weight, cut_off)):
             raise ValueError("These data carry their own lengths, weights and cut_off.")
-        return X
+        return reader.again(X) if isinstance(X, Sequences) else X
     if is_sequence_stream(X):
         for name, extra in (("lengths", lengths), ("sample_weight", sample_weight)):
             if extra is not None:
@@ -191,34 +268,39 @@ def as_sequences(
                     f"{name} goes with an array or a list; a stream yields whole sequences, or "
                     "pairs (sequences, weights)."
                 )
-        return SequenceStream(X, once=once, cut_off=cut_off)
-    if isinstance(X, (list, tuple)) and _is_list_of_sequences(X, lengths):
+        return SequenceStream(X, once=once, cut_off=cut_off, reader=reader)
+    if isinstance(X, (list, tuple)) and len(X) == 0:
+        raise ValueError("There are no sequences: the list is empty.")
+    if isinstance(X, (list, tuple)) and reader.is_list(X, lengths):
         if lengths is not None:
             raise ValueError(
                 "lengths goes with one array; a list of sequences has the lengths of its items."
             )
-        X, lengths = _stack(X)
+        X, lengths = _stack(X, reader)
     elif np.ndim(X) == 3:
         if lengths is not None:
             raise ValueError(
                 "lengths goes with a two-dimensional array; in a three-dimensional one all "
                 "sequences have one length."
             )
-        X = np.asarray(X)
+        X = X if np.ma.isMaskedArray(X) else np.asarray(X)
         n_sequences, n_steps, n_columns = X.shape
         if 0 in X.shape:
             raise ValueError(f"The array of sequences has no entries: its shape is {X.shape}.")
-        X, lengths = X.reshape(-1, n_columns), np.full(n_sequences, n_steps)
+        X, lengths = reader.rows(X.reshape(-1, n_columns)), np.full(n_sequences, n_steps)
     else:
-        if not hasattr(X, "shape"):
-            X = np.asarray(X)
-        if len(X.shape) != 2:
-            raise ValueError(
-                f"Expected 2D array, got {len(X.shape)}D array instead. One sequence is an array "
-                "of steps by columns: reshape a single column with X.reshape(-1, 1). Several are "
-                "a list of such arrays, or one array with their lengths."
-            )
-    return Sequences(X, lengths, sample_weight, cut_off)
+        X = reader.rows(X)
+    return reader.table(X, lengths, sample_weight, cut_off)
+
+
+def check_total(data):
+    """Raise ``ValueError`` if nothing in these sequences counts."""
+    weights = getattr(data, "sample_weight", None)
+    if weights is not None and not weights.any():
+        raise ValueError(
+            "The sample weights are all zero: there is nothing to learn from. Give at least one "
+            "sequence a positive weight."
+        )
 
 
 def has_nan(X) -> bool:
@@ -229,29 +311,11 @@ def has_nan(X) -> bool:
     return any(np.isnan(np.min(piece)) for piece in pieces if piece.size)
 
 
-def _is_list_of_sequences(X, lengths):
-    """Whether this list holds sequences, and not the rows of one array."""
-    if len(X) == 0:
-        raise ValueError("There are no sequences: the list is empty.")
-    if lengths is not None and all(np.ndim(item) <= 1 for item in X):
-        return False
-    first = X[0]
-    # A list of lists of numbers is an array written out; a one-dimensional array is a sequence.
-    return np.ndim(first) >= 2 if isinstance(first, (list, tuple)) else np.ndim(first) >= 1
-
-
-def _stack(X):
+def _stack(X, reader):
     """The sequences of a list as one array, and their lengths."""
     parts = []
     for number, item in enumerate(X):
-        part = np.asarray(item)
-        if part.ndim == 1:
-            part = part[:, None]
-        if part.ndim != 2:
-            raise ValueError(
-                f"Sequence {number} has {part.ndim} dimensions; a sequence is an array of steps by "
-                "columns."
-            )
+        part = reader.item(item, number)
         if len(part) == 0:
             raise ValueError(f"Sequence {number} is empty: every sequence needs at least one step.")
         if parts and part.shape[1] != parts[0].shape[1]:
@@ -297,7 +361,7 @@ def _joinable(one, other):
 
 def _check_lengths(lengths, n_rows):
     if n_rows == 0:
-        raise ValueError("There are no rows: every sequence needs at least one step.")
+        raise ValueError("There are no rows: X is empty, and a sequence needs at least one step.")
     if lengths is None:
         return np.array([n_rows], dtype=np.int64)
     given = np.asarray(lengths)
@@ -313,7 +377,7 @@ def _check_lengths(lengths, n_rows):
     if (given < 1).any():
         number = int(np.argmax(given < 1))
         raise ValueError(
-            f"lengths[{number}] is {given[number]}: every sequence needs at least one step."
+            f"lengths[{number}] is {given[number]}: a sequence has whole steps, one or more."
         )
     if given.sum() != n_rows:
         raise ValueError(
@@ -330,8 +394,8 @@ def _check_weights(sample_weight, n_sequences):
         weights = np.full(n_sequences, float(weights))
     if weights.shape != (n_sequences,):
         raise ValueError(
-            f"sample_weight has the shape {weights.shape}, and there are {n_sequences} sequences: "
-            "each sequence has one weight."
+            f"sample_weight must have one entry for each of the {n_sequences} sequences; got the "
+            f"shape {weights.shape}: each sequence has one weight."
         )
     wrong = ~((weights >= 0) & (weights < np.inf))
     if wrong.any():

@@ -9,10 +9,10 @@ from scipy import sparse, stats
 from scipy.optimize import minimize
 
 import fastem
-from fastem import algebra
+from fastem import Lengths, algebra
 from fastem.count_tables import CountTables
 from fastem.data import Table
-from fastem.dirichlet_model import CompoundDirichletModel, DirichletModel, Lengths
+from fastem.dirichlet_model import CompoundDirichletModel, DirichletModel
 from fastem.families import Poisson
 from fastem.mixture_model import MixtureModel
 from fastem.simulated import Simulated
@@ -105,7 +105,7 @@ def test_shards_add_up_to_the_whole():
         added.statistics["log_topics"], whole.statistics["log_topics"], rtol=1e-12
     )
     assert added.log_likelihood == pytest.approx(whole.log_likelihood, rel=1e-12)
-    np.testing.assert_array_equal(added.horizon.values, np.sort(whole.horizon.values))
+    np.testing.assert_array_equal(added.horizon.lengths, np.sort(whole.horizon.lengths))
     assert added.horizon.mean == pytest.approx(whole.horizon.mean, rel=1e-12)
 
 

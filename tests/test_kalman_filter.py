@@ -461,7 +461,7 @@ INFINITE = np.where(np.arange(60).reshape(20, 3) == 7, np.inf, GOOD)
         ([], {}, "no observations|no columns|empty"),
         ([GOOD, GOOD[:, :2]], {}, "different numbers of columns|2 columns"),
         ([GOOD, GOOD[:0]], {}, "Sequence 1 is empty"),
-        (GOOD, {"lengths": [5, 5]}, "add up to 10, but X has 20"),
+        (GOOD, {"lengths": [5, 5]}, "sum to 10, and X has 20"),
         (GOOD, {"lengths": [0, 20]}, "one or more"),
         ([GOOD, GOOD], {"sample_weight": [1.0]}, "one entry for each of the 2"),
         ([GOOD, GOOD], {"sample_weight": [1.0, -1.0]}, "not negative"),

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from kalman_cases import assert_same_sums, model, sums, with_gaps
 
-from fastem.kalman_data import Sequences, as_sequences
+from fastem.kalman_data import Observations, as_observations
 
 SIZES = [(1, 1), (2, 3), (3, 2), (4, 4), (5, 10)]
 
@@ -80,7 +80,7 @@ def test_statistics_are_those_of_the_joint_gaussian(d, p, gaps, weighted):
     weights = rng.random(len(sequences)) if weighted else None
     if weighted:
         weights[5] = 0.0
-    expectation = model(lds).expect(as_sequences(sequences, sample_weight=weights))
+    expectation = model(lds).expect(as_observations(sequences, sample_weight=weights))
     parts = [oracles.statistics(lds, v) for v in sequences]
     assert_same_sums(sums(expectation.statistics), oracles.mean_statistics(parts, weights))
     each = np.array([oracles.log_likelihood(lds, v) for v in sequences])
@@ -88,11 +88,12 @@ def test_statistics_are_those_of_the_joint_gaussian(d, p, gaps, weighted):
         expectation.log_likelihood, np.average(each, weights=weights), rtol=1e-10
     )
     np.testing.assert_allclose(
-        model(lds).log_likelihoods(as_sequences(sequences)), each, rtol=1e-10, atol=1e-10
+        model(lds).log_likelihoods(as_observations(sequences)), each, rtol=1e-10, atol=1e-10
     )
     lengths = np.array([len(v) for v in sequences])
-    shares = [np.average(lengths == value, weights=weights) for value in expectation.horizon.values]
-    np.testing.assert_allclose(expectation.horizon.shares, shares)
+    horizon = expectation.horizon
+    shares = [np.average(lengths == value, weights=weights) for value in horizon.lengths]
+    np.testing.assert_allclose(horizon.shares, shares)
 
 
 def full_recursion(lds, v):
@@ -193,7 +194,7 @@ def test_covariances_stay_semidefinite_and_right(name):
     log_likelihood, means = oracles.exact(lds, short)
     tolerance = 1e-5 if name == "R nearly singular" else 1e-9
     np.testing.assert_allclose(
-        model(lds).log_likelihoods(as_sequences(short))[0], log_likelihood, rtol=tolerance
+        model(lds).log_likelihoods(as_observations(short))[0], log_likelihood, rtol=tolerance
     )
     np.testing.assert_allclose(
         model(lds).expect(short).log_likelihood, log_likelihood, rtol=tolerance
@@ -246,7 +247,7 @@ def test_the_number_of_threads_changes_no_bit():
     h[::7, 3, 1] = np.nan
     results = []
     for n_jobs in (1, 2, 5):
-        e = model(lds, n_jobs=n_jobs).expect(as_sequences(h))
+        e = model(lds, n_jobs=n_jobs).expect(as_observations(h))
         results.append((e.log_likelihood, e.statistics.to_arrays()))
     for log_likelihood, arrays in results[1:]:
         assert log_likelihood == results[0][0]
@@ -268,13 +269,15 @@ def test_sequences_that_miss_the_same_share_their_covariances():
     data = np.random.default_rng(0).normal(size=(6, 5, 2))
     data[1:4, 2, 0] = np.nan
     data[4, 2] = np.nan
-    sequences = as_sequences(data)
+    sequences = as_observations(data)
     order = np.concatenate([part.order for part in sequences.parts])
     shares = np.concatenate([part.shares for part in sequences.parts])
     alike = {frozenset(order[i - 1 : i + 1].tolist()) for i in np.flatnonzero(shares)}
     assert frozenset({0, 5}) in alike and frozenset({1, 2}) in alike and frozenset({2, 3}) in alike
     assert shares.sum() == 3
-    assert isinstance(sequences[1:3], Sequences) and len(sequences[1:3]) == 2
+    part = sequences.part(1, 3)
+    assert isinstance(part, Observations) and len(part) == 2
+    assert part.kinds.tolist() == Observations(part.X, part.lengths).kinds.tolist()
 
 
 def test_an_observation_without_density_is_refused():

@@ -9,7 +9,7 @@ from kalman_cases import assert_same_sums, lds_of, model, parameters, sums
 from scipy.optimize import minimize
 
 from fastem import algebra
-from fastem.kalman_data import as_sequences
+from fastem.kalman_data import as_observations
 from fastem.kalman_model import NAMES
 
 SIX = [name for name in NAMES if not name.endswith("offsets")]
@@ -64,7 +64,7 @@ def test_every_subset_held_fixed_minimises_j(held):
     lds, data, rng = setting()
     eta = 0.7
     m = model(lds, held=dict.fromkeys((*held, *OFFSETS), True))
-    new, _ = algebra.online(m, as_sequences(data), eta)
+    new, _ = algebra.online(m, as_observations(data), eta)
     s = mixed_statistics(lds, data, eta)
     free = {name: np.ones_like(new.parameters[name], bool) for name in SIX if name not in held}
     for name in (*held, *OFFSETS):
@@ -89,7 +89,7 @@ def test_each_update_is_found_by_numerical_minimisation(letter):
     eta = 1.3
     name = next(n for n, a in NAMES.items() if a == letter)
     m = model(lds, held={n: n != name for n in NAMES})
-    new, _ = algebra.online(m, as_sequences(data), eta)
+    new, _ = algebra.online(m, as_observations(data), eta)
     s = mixed_statistics(lds, data, eta)
     start = getattr(lds, letter)
     square = letter in "VQR"
@@ -111,7 +111,7 @@ def test_each_update_is_found_by_numerical_minimisation(letter):
 
 def test_offsets_are_learned_too():
     lds, data, _ = setting(2)
-    new, _ = algebra.online(model(lds), as_sequences(data), 0.5)
+    new, _ = algebra.online(model(lds), as_observations(data), 0.5)
     s = mixed_statistics(lds, data, 0.5)
     free = {name: np.ones_like(value, bool) for name, value in new.parameters.items()}
     assert free_gradient(lds_of(new), s, free) < 1e-5 * (1 + abs(loss(lds_of(new), s)))
@@ -140,7 +140,7 @@ def test_single_entries_held_fixed_minimise_j(held):
         name: np.asarray(held.get(name, name in OFFSETS and name not in held)) for name in NAMES
     }
     m = model(lds, held=full)
-    new, _ = algebra.online(m, as_sequences(data), eta)
+    new, _ = algebra.online(m, as_observations(data), eta)
     s = mixed_statistics(lds, data, eta)
     free = {}
     for name in NAMES:
@@ -156,7 +156,7 @@ def test_diagonal_and_scalar_noise(shape):
     lds, data, _ = setting(4)
     start = lds.with_(Q=np.eye(2) * 0.5, R=np.eye(3) * 0.7)
     m = model(start, transition_shape=shape, observation_shape=shape)
-    new, _ = algebra.online(m, as_sequences(data), 1.0)
+    new, _ = algebra.online(m, as_observations(data), 1.0)
     s = mixed_statistics(start, data, 1.0)
     got = lds_of(new)
     for letter in "QR":
@@ -183,7 +183,7 @@ def test_one_step_never_raises_the_loss_of_its_batch(eta, gaps, held):
         if gaps:
             for v in data:
                 v[rng.random(v.shape) < 0.2] = np.nan
-        batch = as_sequences(data)
+        batch = as_observations(data)
         m = model(lds, held=dict.fromkeys(held, True))
         new, _ = algebra.online(m, batch, eta)
         assert new.expect(batch).log_likelihood >= m.expect(batch).log_likelihood - 1e-10
@@ -191,7 +191,7 @@ def test_one_step_never_raises_the_loss_of_its_batch(eta, gaps, held):
 
 def test_a_tiny_rate_leaves_the_model_alone():
     lds, data, _ = setting(5)
-    new, _ = algebra.online(model(lds), as_sequences(data), 1e-9)
+    new, _ = algebra.online(model(lds), as_observations(data), 1e-9)
     for name, value in new.parameters.items():
         np.testing.assert_allclose(value, parameters(lds)[name], atol=1e-6)
 
@@ -287,7 +287,7 @@ def test_divergence_by_monte_carlo():
 
 def test_upper_bound_touches_and_bounds_the_loss():
     lds, data, _ = setting(6)
-    batch = as_sequences(data)
+    batch = as_observations(data)
     m = model(lds)
     nll = -m.expect(batch).log_likelihood
     assert algebra.upper_bound(m, m, batch) == pytest.approx(nll, rel=1e-12)
@@ -327,7 +327,7 @@ def test_a_change_of_basis_changes_nothing_observed_and_align_undoes_it():
     m, other = model(lds, horizon=5), model(oracles.random_lds(2, 3, rng), horizon=5)
     T = rng.normal(size=(2, 2)) + 2 * np.eye(2)
     moved = m.transformed(T)
-    batch = as_sequences(data)
+    batch = as_observations(data)
     assert moved.expect(batch).log_likelihood == pytest.approx(
         m.expect(batch).log_likelihood, rel=1e-11
     )
@@ -375,7 +375,7 @@ def test_the_online_kernel_takes_the_steps_of_the_algebra(held, keep, batch_size
     data[5][:] = np.nan
     weights = rng.random(13)
     weights[:1] = 0.0
-    sequences = as_sequences(data, sample_weight=weights)
+    sequences = as_observations(data, sample_weight=weights)
     m = model(lds, held=dict.fromkeys(held, True), observation_shape="diag")
     etas = 0.8 / np.arange(1, 14) ** 0.7
     memory = m.own([4, 5]) if keep else None
@@ -394,6 +394,6 @@ def test_the_two_memories_differ():
     m = model(lds)
     memory = m.own([3, 4, 5])
     etas = np.full(len(data), 0.5)
-    one, _ = m.learn_online(as_sequences(data), etas, 1)
-    two, _ = m.learn_online(as_sequences(data), etas, 1, memory)
+    one, _ = m.learn_online(as_observations(data), etas, 1)
+    two, _ = m.learn_online(as_observations(data), etas, 1, memory)
     assert np.abs(one.A - two.A).max() > 1e-4
