@@ -72,7 +72,6 @@ def _side_by_side(options, rows):
 
     from . import machine, peers, table
     from .compare import compare
-    from .side import Disagreement
 
     there = peers.installed()
     wanted = [name for name in there if any(name in row.peers for row in rows)]
@@ -89,13 +88,11 @@ def _side_by_side(options, rows):
     with tqdm(rows, unit="row") as bar:
         for row in bar:
             bar.set_description(f"{row.work}, {row.shape}")
-            try:
-                found = compare(row, options.data, options.repeats, bar.set_postfix_str)
-            except Disagreement as error:
-                results["failures"].append(f"{row.work}, {row.shape}: {error}")
-                bar.write(results["failures"][-1])
-                continue
+            found = compare(row, options.data, options.repeats, bar.set_postfix_str)
             results["rows"].append(found)
+            for message in found["failures"]:
+                results["failures"].append(f"{row.work}, {row.shape}: {message}")
+                bar.write(results["failures"][-1])
             for peer, it in found["peers"].items():
                 bar.write(f"agree {it['agrees']}: {it['our answer']:.12g} fastem, "
                           f"{it['answer']:.12g} {peer}")  # fmt: skip

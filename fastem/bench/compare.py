@@ -26,7 +26,7 @@ def compare(
     names = [name for name in row.peers if there[name] is not None]
     missing = [name for name in row.peers if there[name] is None]
     result = {
-        "work": row.work, "shape": str(row.shape), "missing": missing, "peers": {},
+        "work": row.work, "shape": str(row.shape), "missing": missing, "failures": [], "peers": {},
         "n_observations": row.shape.n_observations, "useful_flops": row.shape.useful_flops,
     }  # fmt: skip
     if not names:
@@ -51,23 +51,26 @@ def compare_sides(
     ours: Side, theirs: dict[str, Side], bars: dict[str, Bar], repeats=3,
     say: Callable[[str], None] = lambda message: None, clock=perf_counter,
 ) -> dict[str, Any]:  # fmt: skip
-    """Agreement and times. Raises :class:`Disagreement` before anything is timed."""
-    sides = {"fastem": ours, **theirs}
-    warm_ups, states = {}, {}
-    for name, side in sides.items():
-        say(f"{name}: first run")
-        n_iter = 2 if side.iterates else None
-        if side.compiles:
-            side.run(n_iter)
-        warm_ups[name], states[name] = seconds(side.run, n_iter, clock=clock)
-    agreement = {}
+    """Agreement and times of all sides; a side that does not agree is not timed, and named."""
+    failures = []
+    say("fastem: first run")
+    warm_ups, our_state = {}, None
+    warm_ups["fastem"], our_state = _first_run(ours, clock)
+    sides, agreement, stopped = {"fastem": ours}, {}, {}
     for name, side in theirs.items():
-        say(f"{name}: agreement")
-        agreement[name] = agree(name, ours, side, states["fastem"], states[name])
-    stopped = {
-        name: bool(side.stopped and side.stopped(states[name])) for name, side in theirs.items()
-    }
-    states.clear()
+        say(f"{name}: first run, agreement")
+        try:
+            warm_ups[name], state = _first_run(side, clock)
+            agreement[name] = agree(name, ours, side, our_state, state)
+        except Exception as error:
+            # Other libraries fail in their own ways; the other rows should not suffer from it.
+            failures.append(_failure(name, error))
+            continue
+        sides[name] = side
+        stopped[name] = bool(side.stopped and side.stopped(state))
+    result = {"iterates": ours.iterates, "failures": failures, "peers": {}}
+    if len(sides) == 1:
+        return result
     plans = {}
     for name, side in sides.items():
         say(f"{name}: plan")
@@ -79,13 +82,19 @@ def compare_sides(
     first = {
         name: seconds
         for name, seconds in warm_ups.items()
-        if plans[name].more == (2 if sides[name].iterates else None)
+        if name in plans and plans[name].more == (2 if sides[name].iterates else None)
     }
     runs = {name: side.run for name, side in sides.items()}
     times = interleave(runs, plans, first, clock=clock)
-    best = times["fastem"].best
-    result = {"iterates": ours.iterates, "seconds": best, "each": times["fastem"].each, "peers": {}}
-    for name, side in theirs.items():
+    disturbed = [name for name in sides if not times[name].best > 0]
+    if disturbed:
+        failures.append(
+            f"the long fits of {', '.join(disturbed)} took no longer than the short ones: this "
+            "machine is too busy to measure on."
+        )
+        return result
+    result |= {"seconds": times["fastem"].best, "each": times["fastem"].each}
+    for name in agreement:
         found = ratio(times["fastem"], times[name])
         result["peers"][name] = {
             "seconds": times[name].best,
@@ -95,10 +104,24 @@ def compare_sides(
             "bar": bars[name].bar,
             "goal": bars[name].goal,
             "stopped": stopped[name],
-            "note": side.note,
+            "note": theirs[name].note,
             **agreement[name],
         }
     return result
+
+
+def _first_run(side, clock):
+    """How long the first run took that counts, and its result."""
+    n_iter = 2 if side.iterates else None
+    if side.compiles:
+        side.run(n_iter)
+    return seconds(side.run, n_iter, clock=clock)
+
+
+def _failure(name, error):
+    if isinstance(error, Disagreement):
+        return str(error)
+    return f"{name} raised {type(error).__name__}: {str(error).strip().splitlines()[0]}"
 
 
 def agree(name: str, ours: Side, side: Side, our_state, state) -> dict[str, Any]:

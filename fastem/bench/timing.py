@@ -63,7 +63,7 @@ class Times(NamedTuple):
 
 
 def plan(
-    run: Callable, warm_up: float, *, iterates=True, repeats=3, budget=80.0, clock=perf_counter
+    run: Callable, warm_up: float, *, iterates=True, repeats=3, budget=40.0, clock=perf_counter
 ) -> Plan:
     """How to measure a side within a budget of seconds.
 
