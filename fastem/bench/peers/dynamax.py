@@ -22,7 +22,9 @@ def _hmm(problem: Problem):
     """The model with priors as weak as can be, its parameters, and the sequences."""
     shape, start = problem.shape, problem.start
     K, D = shape.n_states, shape.n_features
-    even = {"initial_probs_concentration": 1.0, "transition_matrix_concentration": 1.0}
+    # At one, a count that underflows to zero would make the mode NaN.
+    one = 1.0 + 1e-10
+    even = {"initial_probs_concentration": one, "transition_matrix_concentration": one}
     if shape.covariance_type == "diag":
         # So that the mode of the posterior is the likeliest: nothing is added to either sum.
         model = DiagonalGaussianHMM(
