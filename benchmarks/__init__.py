@@ -1,4 +1,4 @@
-"""Benchmarks: asv suites (``asv run``), micro-benchmarks (``pytest benchmarks/``), and measurements.
+"""Benchmarks: asv suites (``asv run``), kernels (``pytest benchmarks/``), and measurements.
 
 The table against other libraries is ``fastem bench --peers``.
 """

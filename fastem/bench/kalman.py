@@ -18,9 +18,13 @@ class KalmanShape(NamedTuple):
     n_steps: int
     n_states: int
     n_features: int
+    #: The share of values that are missing.
+    missing: float = 0.0
 
     def __str__(self):
-        return f"{self.n_sequences:,} × T={self.n_steps:,} d={self.n_states} p={self.n_features}"
+        gaps = f", {self.missing:.0%} missing" if self.missing else ""
+        sizes = f"{self.n_sequences:,} × T={self.n_steps:,}"
+        return f"{sizes} d={self.n_states} p={self.n_features}{gaps}"
 
     @property
     def n_observations(self) -> int:
@@ -47,6 +51,7 @@ class KalmanShape(NamedTuple):
         for t in range(self.n_steps):
             X[:, t] = h @ C.T + rng.normal(size=(n, p))
             h = h @ A.T + 0.5 * rng.normal(size=(n, d))
+        X[rng.random(X.shape) < self.missing] = np.nan
         start = {
             "transition_matrices": A + 0.05 * rng.normal(size=A.shape),
             "observation_matrices": C + 0.2 * rng.normal(size=C.shape),

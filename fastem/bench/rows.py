@@ -117,6 +117,10 @@ ROWS = [
         "Kalman smoothing", "kalman_smooth", 1, 2000, 5, 10, names=["pykalman", "statsmodels"],
         kind=KalmanShape,
     ),
+    _use(
+        "Kalman smoothing", "kalman_smooth", 1, 20_000, 5, 10, 0.1, names=["statsmodels"],
+        kind=KalmanShape,
+    ),
     Row(
         "compound Dirichlet, whole fit to 1e-8",
         "dirichlet_fit",
