@@ -26,6 +26,7 @@ _SHAPES = measuring.with_doublings(
     _BASE,
     ("n_sequences", "n_steps", "n_states", "n_features"),
 )
+_USED = (_BASE, HMMShape(2000, 50, 16, 8), HMMShape(1, 100_000, 8, 4))
 
 
 def _fitted(shape):
@@ -67,16 +68,15 @@ class Online:
 
 
 class Use:
-    """Scoring, decoding, posteriors, combining and comparing."""
+    """Scoring, decoding and posteriors."""
 
-    params: ClassVar = list(_SHAPES)
+    params: ClassVar = [name for name, shape in _SHAPES.items() if shape in _USED]
     param_names = ("shape",)
     timeout = 300
 
     def setup(self, name):
         self.model, problem = _fitted(_SHAPES[name])
         self.X, self.lengths = problem.X, problem.lengths
-        self.others = [self.model] * 20
         self.model.decode(self.X[:50])
         self.model.predict_proba(self.X[:50])
 
@@ -92,10 +92,18 @@ class Use:
     def peakmem_score(self, name):
         self.model.score(self.X, self.lengths)
 
-    def time_combine_20(self, name):
-        fastem.combine(self.others)
 
-    def time_divergence(self, name):
+class Combine:
+    """Combining twenty fitted models, and comparing two."""
+
+    def setup(self):
+        self.model, _ = _fitted(HMMShape(20, 50, 16, 8))
+        self.time_combine_20()
+
+    def time_combine_20(self):
+        fastem.combine([self.model] * 20)
+
+    def time_divergence(self):
         fastem.divergence(self.model, self.model)
 
 
