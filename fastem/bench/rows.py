@@ -136,7 +136,7 @@ ROWS = [
     Row(
         "compound Dirichlet, whole fit to 1e-8",
         "dirichlet_fit",
-        DocumentsShape(50_000, 30_000, 150, is_sparse=True, most_evaluations=60),
+        DocumentsShape(50_000, 30_000, 150, is_sparse=True, most_evaluations=30),
         {"SciPy": Bar()},
     ),
 ]  # fmt: skip

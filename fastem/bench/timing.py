@@ -16,7 +16,7 @@ __all__ = ["Plan", "Ratio", "Times", "best_of", "interleave", "plan", "ratio", "
 _DIFFERENCE = 0.25
 _MOST_ITERATIONS = 60
 #: A warm-up longer than this is not repeated to find out how long an iteration takes.
-_SLOW = 3.0
+_SLOW = 1.0
 
 
 def seconds(function: Callable, *arguments, clock=perf_counter) -> tuple[float, Any]:
