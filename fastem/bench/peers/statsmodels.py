@@ -1,9 +1,18 @@
 """statsmodels: smoothing of one sequence."""
 
 import numpy as np
-from statsmodels.tsa.statespace.kalman_smoother import KalmanSmoother
+from statsmodels.tsa.statespace.kalman_smoother import (
+    SMOOTHER_STATE,
+    SMOOTHER_STATE_AUTOCOV,
+    SMOOTHER_STATE_COV,
+    KalmanSmoother,
+)
 
 from ..side import Problem, Side
+
+# What is asked for, and no more: it would also smooth disturbances.
+_STATES = SMOOTHER_STATE | SMOOTHER_STATE_COV
+_PAIRS = _STATES | SMOOTHER_STATE_AUTOCOV
 
 
 def _smoother(problem: Problem):
@@ -22,8 +31,8 @@ def _smoother(problem: Problem):
 def kalman_smooth(problem: Problem) -> Side:
     model = _smoother(problem)
     return Side(
-        lambda _: model.smooth(), lambda found: found.smoothed_state.T, iterates=False,
-        tolerance=1e-6,
+        lambda _: model.smooth(smoother_output=_STATES), lambda found: found.smoothed_state.T,
+        iterates=False, tolerance=1e-6,
     )  # fmt: skip
 
 
@@ -31,9 +40,10 @@ def kalman_em(problem: Problem) -> Side:
     model = _smoother(problem)
 
     def run(n_iter):
-        for _ in range(n_iter):
-            found = model.smooth()
-        return model.smooth() if n_iter == 0 else found
+        # Of no iterations the log-likelihood is asked, which the smoother gives too.
+        for _ in range(max(n_iter, 1)):
+            found = model.smooth(smoother_output=_PAIRS)
+        return found
 
     return Side(
         run, lambda found: found.llf / problem.shape.n_observations, agrees_after=0,
