@@ -1,1 +1,4 @@
-"""Benchmarks: asv suites (``asv run``) and comparisons with other libraries."""
+"""Benchmarks: asv suites (``asv run``), kernels (``pytest benchmarks/``), and measurements.
+
+The table against other libraries is ``fastem bench --peers``.
+"""

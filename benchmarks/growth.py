@@ -1,71 +1,96 @@
 """How time and memory grow: ``python -m benchmarks.growth``.
 
-Doubles N, K and D one at a time, fits the exponent of the time of an EM iteration, and prints it
-beside the expected one. Then fits a large float32 memory map and prints the resident memory.
+Doubles N, T, K and D one at a time, twice each, fits the exponent of the time of an EM iteration
+(of a whole fit, for the compound Dirichlet), and prints it beside the expected one. Then fits a
+float32 memory map, a quarter of it and all, and prints the resident memory.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
-import time
 import warnings
 from pathlib import Path
 
 import numpy as np
 
-import fastem
-
-from .shapes import Shape, mixture, start
+from fastem.bench import documents, hidden_markov, kalman, machine, mixtures
+from fastem.bench.documents import DocumentsShape
+from fastem.bench.hidden_markov import HMMShape
+from fastem.bench.kalman import KalmanShape
+from fastem.bench.mixtures import MixtureShape
+from fastem.bench.timing import interleave, plan, seconds
 
 warnings.filterwarnings("ignore")
 
-BASE = {"N": 200_000, "K": 16, "D": 32}
-EXPECTED = {
-    "full": {"N": 1, "K": 1, "D": 2},
-    "tied": {"N": 1, "K": 1, "D": 2},
-    "diag": {"N": 1, "K": 1, "D": 1},
-    "spherical": {"N": 1, "K": 1, "D": 1},
+_SIZES = {"N": "n_samples", "K": "n_components", "D": "n_features"}
+
+#: For each model: the shape to begin with, how it is fitted, what the letters stand for, and the
+#: exponents expected of each. Of the Kalman filter the covariances do not depend on N, and reach a
+#: steady state, so that products of matrices and vectors are what grows.
+MODELS = {
+    **{
+        f"GMM {kind}": (MixtureShape(kind, 100_000, 32, 16), mixtures.em, _SIZES, powers)
+        for kind, powers in {
+            "full": {"N": 1, "K": 1, "D": 2},
+            "tied": {"N": 1, "K": 1, "D": 2},
+            "diag": {"N": 1, "K": 1, "D": 1},
+            "spherical": {"N": 1, "K": 1, "D": 1},
+        }.items()
+    },
+    "HMM diag": (
+        HMMShape(1000, 50, 16, 4),
+        hidden_markov.em,
+        {"N": "n_sequences", "T": "n_steps", "K": "n_states", "D": "n_features"},
+        {"N": 1, "T": 1, "K": 2, "D": 1},
+    ),
+    "HMM diag, one sequence": (
+        HMMShape(1, 50_000, 16, 4),
+        hidden_markov.em,
+        {"T": "n_steps", "K": "n_states"},
+        {"T": 1, "K": 2},
+    ),
+    "Kalman filter": (
+        KalmanShape(500, 100, 8, 8),
+        kalman.em,
+        {"N": "n_sequences", "T": "n_steps", "K": "n_states", "D": "n_features"},
+        {"N": 1, "T": 1, "K": 2, "D": 1},
+    ),
+    "compound Dirichlet": (
+        DocumentsShape(20_000, 200, 200),
+        documents.fit,
+        {"N": "n_documents", "D": "n_words"},
+        {"N": 1, "D": 1},
+    ),
 }
 
 
-def seconds(kind, N, K, D, repeats=7):
-    """The best time of one iteration."""
-    shape = Shape("", kind, N, D, K)
-    X = mixture(N, D, K)
-    model = fastem.GaussianMixture(
-        K, covariance_type=kind, tol=0.0, max_iter=1, **start(X, shape)
-    ).fit(X)._model()  # fmt: skip
-    best = np.inf
-    for _ in range(repeats):
-        begun = time.perf_counter()
-        model.maximize(model.expect(X).statistics)
-        best = min(best, time.perf_counter() - begun)
-    return best
-
-
-def exponents(kind):
-    found = {}
-    for name in BASE:
-        sizes = [BASE[name] * factor for factor in (1, 2, 4)]
-        times = [seconds(kind, **{**BASE, name: size}) for size in sizes]
-        found[name] = float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
-    return found
+def exponent(shape, make, field, repeats=3):
+    """The exponent of the time in one of the sizes."""
+    base = getattr(shape, field)
+    sizes, times = [base, 2 * base, 4 * base], []
+    for size in sizes:
+        side = make(shape._replace(**{field: size}).problem())
+        n_iter = 2 if side.iterates else None
+        side.run(n_iter)
+        warm_up, _ = seconds(side.run, n_iter)
+        how = plan(side.run, warm_up, iterates=side.iterates, repeats=repeats)
+        times.append(interleave({"": side.run}, {"": how})[""].best)
+    return float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
 
 
 MEMORY = """
-import resource, sys, warnings
-import numpy as np, fastem
+import sys, warnings
+import numpy as np, psutil, fastem
 warnings.filterwarnings("ignore")
 X = np.memmap(sys.argv[1], dtype=np.float32, mode="r", shape=(int(sys.argv[2]), 50))
 def resident():
-    for line in open("/proc/self/status"):
-        if line.startswith("RssAnon"):
-            return int(line.split()[1]) / 1024
+    # Pages of the map itself come and go as the system likes.
+    memory = psutil.Process().memory_info()
+    return (memory.rss - getattr(memory, "shared", 0)) / 2**20
 before = resident()
 fastem.GaussianMixture(5, covariance_type="diag", max_iter=2, tol=0.0, random_state=0).fit(X)
 print(resident(), resident() - before)
@@ -77,8 +102,9 @@ def memory(n_rows, folder):
     path = Path(folder) / "rows.f32"
     rng = np.random.default_rng(0)
     with path.open("wb") as file:
-        for _ in range(0, n_rows, 100_000):
-            file.write(rng.normal(size=(100_000, 50)).astype(np.float32).tobytes())
+        for begun in range(0, n_rows, 100_000):
+            rows = min(100_000, n_rows - begun)
+            file.write(rng.normal(size=(rows, 50)).astype(np.float32).tobytes())
     command = [sys.executable, "-c", MEMORY, str(path), str(n_rows)]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     path.unlink()
@@ -87,23 +113,30 @@ def memory(n_rows, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=10_000_000, help="rows of the memory map")
+    parser.add_argument("--only", default="", help="models whose name contains this")
+    parser.add_argument("--rows", type=int, default=10_000_000, help="of the memory map; 0: none")
     parser.add_argument("--folder", default=tempfile.gettempdir(), help="where to put the map")
-    parser.add_argument("--json")
+    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    results = {"cores": os.cpu_count(), "exponents": {}, "memory": {}}
-    print("| covariance | N | K | D |\n| --- | --- | --- | --- |")
-    for kind, expected in EXPECTED.items():
-        found = results["exponents"][kind] = exponents(kind)
-        cells = " | ".join(f"{found[name]:.2f} (expected {expected[name]})" for name in BASE)
-        print(f"| {kind} | {cells} |")
-    print("\n| rows × 50, float32 map | resident memory (MB) | grown by the fit (MB) |")
-    print("| --- | --- | --- |")
-    for n_rows in (options.rows // 4, options.rows):
-        total, grown = results["memory"][n_rows] = memory(n_rows, options.folder)
-        print(f"| {n_rows:,} | {total:.0f} | {grown:.0f} |")
+    results = {"cpu": machine.cpu_name(), "cores": machine.cores(), "exponents": {}, "memory": {}}
+    letters = ("N", "T", "K", "D")
+    print(f"| model | {' | '.join(letters)} |\n|{' --- |' * (1 + len(letters))}")
+    for name, (shape, make, fields, expected) in MODELS.items():
+        if options.only.lower() not in name.lower():
+            continue
+        found = {letter: exponent(shape, make, field) for letter, field in fields.items()}
+        results["exponents"][name] = found
+        cells = [f"{found[l]:.2f} ({expected[l]})" if l in found else "–" for l in letters]
+        print(f"| {name}, from {shape} | {' | '.join(cells)} |", flush=True)
+    print("\nIn brackets what is expected. Below it, what does not grow still counts.")
+    if options.rows:
+        print("\n| rows × 50, float32 map | resident memory (MB) | grown by the fit (MB) |")
+        print("| --- | --- | --- |")
+        for n_rows in (options.rows // 4, options.rows):
+            total, grown = results["memory"][n_rows] = memory(n_rows, options.folder)
+            print(f"| {n_rows:,} | {total:.0f} | {grown:.0f} |", flush=True)
     if options.json:
-        Path(options.json).write_text(json.dumps(results, indent=1))
+        options.json.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from . import __version__
+from .bench import command as bench
 
 
 def main(arguments=None) -> int:
@@ -15,6 +16,7 @@ def main(arguments=None) -> int:
     parser.add_argument("--version", action="version", version=f"fastem {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
     _add_reproduce(commands)
+    bench.add_to(commands)
     options = parser.parse_args(arguments)
     return options.run(options)
 

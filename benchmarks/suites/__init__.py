@@ -1,0 +1,1 @@
+"""asv suites, a file for each model: ``asv run``."""
