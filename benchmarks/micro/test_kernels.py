@@ -13,7 +13,7 @@ from fastem.count_tables import CountTables
 from fastem.dirichlet_model import CompoundDirichletModel
 from fastem.families import Gaussian
 from fastem.hmm_model import HMMModel
-from fastem.kalman_data import as_sequences as kalman_sequences
+from fastem.kalman_data import as_observations
 from fastem.kalman_model import NAMES, KalmanModel
 from fastem.mixture_model import MixtureModel
 from fastem.sequences import as_sequences
@@ -86,7 +86,7 @@ def test_kalman_expect(benchmark, shape, missing):
     offsets = {"transition_offsets": np.zeros(5), "observation_offsets": np.zeros(10)}
     parameters = {**problem.start, **offsets}
     model = KalmanModel({name: parameters[name] for name in NAMES}, n_jobs=1)
-    assert np.isfinite(benchmark(model.expect, kalman_sequences(X)).log_likelihood)
+    assert np.isfinite(benchmark(model.expect, as_observations(X)).log_likelihood)
 
 
 def test_count_tables(benchmark):

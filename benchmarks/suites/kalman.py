@@ -10,7 +10,7 @@ import fastem
 from fastem.bench import kalman
 from fastem.bench.kalman import KalmanShape
 from fastem.bench.timing import best_of
-from fastem.kalman_data import as_sequences
+from fastem.kalman_data import as_observations
 
 from . import measuring
 
@@ -35,7 +35,7 @@ class Iteration(measuring._IterationOfProducts):
 
     def prepare(self, shape):
         model, X = _fitted(shape)
-        return model._model(), as_sequences(X)
+        return model._model(), as_observations(X)
 
 
 class Gaps:
@@ -48,7 +48,7 @@ class Gaps:
     def setup(self, missing):
         model, X = _fitted(KalmanShape(200, 50, 5, 10))
         X = np.where(np.random.default_rng(0).random(X.shape) < missing, np.nan, X)
-        self.model, self.data = model._model(), as_sequences(X)
+        self.model, self.data = model._model(), as_observations(X)
         self.time_iteration(missing)
 
     def time_iteration(self, missing):
