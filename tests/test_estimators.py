@@ -360,7 +360,7 @@ def test_failed_partial_fit_leaves_the_model_alone(name, batch_size, memory):
         {"learning_rate": "fast"}, {"batch_size": 0}, {"batch_size": -1}, {"memory": "both"},
         {"fixed": ["nothing"]}, {"n_jobs": 0},
     ],
-    ids=str,
+    ids=lambda settings: str(settings).partition(" at 0x")[0],
 )  # fmt: skip
 def test_settings_that_went_bad_leave_the_model_alone(settings):
     model = given(batch_size=1).partial_fit(clusters(30))
