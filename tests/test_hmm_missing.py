@@ -83,7 +83,8 @@ class Whole:
 
     def blocks(self, X, gamma, parameters):
         seen = ~np.isnan(X).any(axis=1)
-        return blocks(self.case.oracle, parameters, gamma[seen], X[seen])
+        found = blocks(self.case.oracle, parameters, gamma[seen], X[seen])
+        return {n: Moments(*b) if isinstance(b, tuple) else b for n, b in found.items()}
 
 
 class Product:
