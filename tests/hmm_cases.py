@@ -142,7 +142,9 @@ def blocks(oracle, parameters, gamma, X):
     for name, block in sums.items():
         if isinstance(block, tuple) and not block[0].all():
             mass, mean, scatter = block
-            kept = np.where(mass[:, None] > 0, mean, parameters[name.removesuffix("moments") + "means"])
+            kept = np.where(
+                mass[:, None] > 0, mean, parameters[name.removesuffix("moments") + "means"]
+            )
             sums[name] = mass, kept, np.nan_to_num(scatter)
     return sums
 
