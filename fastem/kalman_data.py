@@ -15,7 +15,7 @@ __all__ = ["Observations", "as_observations", "as_table"]
 # Rows whose products are added at a time.
 _ROWS = 65_536
 # Steps in a chunk, at least: of complete sequences, which are cheap, and of others.
-_LEAST_COMPLETE, _LEAST_OTHERS = 16_384, 512
+_LEAST_COMPLETE, _LEAST_OTHERS = 49_152, 512
 
 
 class Part:
