@@ -99,6 +99,7 @@ print(resident(), resident() - before)
 
 def memory(n_rows, folder):
     """Resident memory, in MB, of a process that fits a float32 map of (n_rows, 50)."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
     path = Path(folder) / "rows.f32"
     rng = np.random.default_rng(0)
     with path.open("wb") as file:
