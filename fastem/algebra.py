@@ -14,7 +14,7 @@ from .learning_rate import rates, step_size
 from .statistics import Statistics
 
 __all__ = ["align", "average", "batch", "combine", "divergence", "online", "own_by_simulation",
-           "upper_bound"]  # fmt: skip
+           "step", "upper_bound"]  # fmt: skip
 
 
 def batch(model, data):
@@ -48,8 +48,12 @@ def online(model, data, eta, memory: Statistics | None = None):
     model, statistics
         The next model, and the statistics it maximises, which are the next memory.
     """
+    return step(model, model.expect(data), eta, memory)
+
+
+def step(model, expectation, eta, memory: Statistics | None = None):
+    """The step of :func:`online`, for a batch whose expectation is known."""
     rho = step_size(rates(eta, 1, 1)[0])
-    expectation = model.expect(data)
     if memory is None:
         memory = model.own(expectation.horizon)
     statistics = expectation.statistics * rho + memory * (1.0 - rho)

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 
+from . import algebra
 from .alignment import Components
 from .data import wherever
 from .families import Family
@@ -18,7 +19,6 @@ from .kernels.online_hmm import online as online_kernel
 from .kernels.online_mixture import LEAST_SHARE
 from .kernels.sampling import draw_path, sample_until_absorbed
 from .kernels.usages import absorbing_usages, fixed_length_usages
-from .learning_rate import step_size
 from .lengths import Lengths
 from .sequences import Sequences, as_sequences
 from .statistics import Expectation, Statistics
@@ -352,10 +352,7 @@ class HMMModel(Components):
             expectation = model.expect(part)
             if not np.isfinite(expectation.log_likelihood):
                 raise ValueError(_impossible(step))
-            rho = step_size(rates[step])
-            inertia = model.own(expectation.horizon) if memory is None else memory
-            statistics = expectation.statistics * rho + inertia * (1.0 - rho)
-            model = model.maximize(statistics)
+            model, statistics = algebra.step(model, expectation, rates[step], memory)
             memory = None if memory is None else statistics
             score += expectation.weight * expectation.log_likelihood
             weight += expectation.weight
