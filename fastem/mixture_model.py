@@ -11,9 +11,9 @@ from .data import as_data, read_rows, wherever
 from .families import Family
 from .families.base import copy_packed
 from .kernels import mixture as kernels
-from .kernels.gaussian_full import FullGaussian
-from .kernels.online_mixture import LEAST_SHARE, online_rank_one
+from .kernels.online_mixture import LEAST_SHARE
 from .kernels.online_mixture import online as online_kernel
+from .kernels.online_rows import ROW_BY_ROW, online_rows
 from .parallel import add_into, chunks, in_order
 from .statistics import Expectation, Statistics
 
@@ -273,9 +273,9 @@ class MixtureModel(Components):
         packed = copy_packed(self.packed)
         weights = self.weights.copy()
         rows, row_weights, log_base, part = self.read(X, sample_weight, 0, len(X))
-        one_by_one = batch_size == 1 and isinstance(packed, FullGaussian)
-        if one_by_one and memory is None and not self.fixed:
-            total, failed = online_rank_one(rows, len(part), rates, row_weights, weights, packed)
+        row_by_row = batch_size == 1 and isinstance(packed, ROW_BY_ROW)
+        if row_by_row and memory is None and not self.fixed:
+            total, failed = online_rows(rows, len(part), rates, row_weights, weights, packed)
         else:
             if memory is None:
                 mass, buffers = np.zeros(len(weights)), self.family.buffers(packed)

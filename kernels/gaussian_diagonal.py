@@ -7,6 +7,7 @@ from collections import namedtuple
 
 import numpy as np
 
+from . import simd
 from .family import (
     accumulate,
     add_own,
@@ -28,6 +29,9 @@ DiagonalGaussian = namedtuple("DiagonalGaussian", "means variances scales offset
 
 #: first, second (K, D): Σ γ (x - m) and Σ γ (x - m)².
 DiagonalMoments = namedtuple("DiagonalMoments", "first second")
+
+#: No variance is smaller: the smallest number that has all its digits.
+_TINY = 2.2250738585072014e-308
 
 
 @implements(columns_of, DiagonalGaussian)
@@ -102,19 +106,34 @@ def _maximize(family, mass, moments, fixed):
 
 
 @kernel
+def refresh_component(family, k):
+    """Recompute the scales and the offset of component ``k``; False if that is impossible."""
+    variances, scales = family.variances[k], family.scales[k]
+    n_columns = variances.shape[0]
+    n_possible = 0
+    for c in range(n_columns):
+        variance = variances[c]
+        n_possible += _TINY <= variance < np.inf
+        scales[c] = 1.0 / np.sqrt(2.0 * variance)
+    if n_possible < n_columns:
+        return False
+    whole = n_columns // 4 * 4
+    logs = simd.splat(0.0)
+    for c in range(0, whole, 4):
+        logs = logs + simd.log(simd.load(variances, c))
+    total = simd.total(logs)
+    for c in range(whole, n_columns):
+        total += np.log(variances[c])
+    family.offsets[k] = -0.5 * total - n_columns * HALF_LOG_2PI
+    return True
+
+
+@kernel
 def refresh_diagonal(family):
     """Recompute scales and offsets; False if a variance is not positive and finite."""
-    n_components, n_columns = family.means.shape
     done = True
-    for k in range(n_components):
-        offset = -n_columns * HALF_LOG_2PI
-        for c in range(n_columns):
-            variance = family.variances[k, c]
-            if not 0.0 < variance < np.inf:
-                done = False
-            family.scales[k, c] = 1.0 / np.sqrt(2.0 * variance)
-            offset -= 0.5 * np.log(variance)
-        family.offsets[k] = offset
+    for k in range(family.means.shape[0]):
+        done = refresh_component(family, k) and done
     return done
 
 

@@ -130,6 +130,18 @@ def read_block(rows, first, n, block, width):
             block[c * width + i] = 0.0
 
 
+@kernel
+def read_row(rows, i, x):
+    """Copy row ``i`` into ``x``."""
+    n_columns = rows.offsets.shape[0]
+    row = rows.address + i * rows.row_stride
+    whole = n_columns // 4 * 4 if rows.contiguous else 0
+    for c in range(0, whole, 4):
+        simd.store(x, c, load_four(row + rows.offsets[c], rows.code))
+    for c in range(whole, n_columns):
+        x[c] = load_one(row + rows.offsets[c], rows.code)
+
+
 @inlined
 def whole_groups(n):
     """``n`` rounded up to whole groups of rows."""

@@ -138,7 +138,8 @@ def test_a_component_without_points_keeps_its_parameters(case, batch_size):
 def test_online_with_reg_covar_is_the_plain_loop(case):
     pair, X = case.problem(65, n_rows=96)
     model = MixtureModel(Gaussian(case.name, reg_covar=0.01), *pair)
-    for batch_size in (3, 32):
+    # Row by row, full covariances take in the noise once in a while: they have tests of their own.
+    for batch_size in (3, 32) if case.name == "full" else (1, 3, 32):
         etas = rates(ETAS, 1, 96 // batch_size)
         got, _, _ = model.learn_online(X, None, etas, batch_size)
         want, _, _ = plain_loop(model, X, None, etas, batch_size)
