@@ -201,8 +201,11 @@ class MixtureModel(Components):
 
     def chunks(self, n_rows, n_columns):
         """How rows are cut for threads: a function of the sizes alone."""
-        work = len(self.weights) * n_columns * (n_columns + 8)
-        return chunks(n_rows, least=max(2048, 4 * n_columns, 2**21 // work))
+        # A thread that comes for its next chunk takes a tenth of a millisecond: a chunk should take
+        # five or more.
+        n_parameters = self.family.n_parameters(self.family.unpack(self.packed))
+        nanoseconds = 6.0 * len(self.weights) + 0.2 * n_parameters
+        return chunks(n_rows, least=max(2048, 4 * n_columns, int(5e6 / nanoseconds)))
 
     def _add_up(self, function, data):
         """The sum over chunks of what ``function(X, sample_weight, start, stop)`` returns."""

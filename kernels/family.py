@@ -9,6 +9,8 @@ product, at the end of this file, run those of its members.
 from numba import types
 from numba.extending import overload
 
+from .options import is_implemented
+
 
 def columns_of(family):
     """How many columns of the block the family takes."""
@@ -20,6 +22,13 @@ def block_rows(family):
 
 def log_density(family, block, width, n, log_p, work):
     """``log_p[k, i] += log p(x_i | k)`` for the ``n`` rows of a block."""
+
+
+def likely_log_density(family, block, width, n, log_p, work):
+    """As ``log_density``, for components one of which is to be chosen by ``log_p`` alone.
+
+    Where a component's posterior is zero whatever it may be, ``log_p`` may stay above the truth.
+    """
 
 
 def accumulate(family, block, width, n, gamma, statistics, work):
@@ -73,6 +82,15 @@ def _scale(statistics, factor):
             scale(statistics[1:], factor)
 
     return implementation
+
+
+@overload(likely_log_density, strict=False)
+def _likely_log_density(family, block, width, n, log_p, work):
+    if is_implemented(likely_log_density, family):
+        return None
+    return lambda family, block, width, n, log_p, work: log_density(
+        family, block, width, n, log_p, work
+    )
 
 
 def _product(generic, one, many):

@@ -18,9 +18,9 @@ from .family import (
     maximize,
     refresh,
 )
-from .gaussian_full import HALF_LOG_2PI
+from .gaussian_full import HALF_LOG_2PI, NOTHING
 from .options import implements, kernel
-from .products import add_moments, subtract_distances
+from .products import add_chosen_moments, add_moments, subtract_distances
 from .rows import BLOCK_ROWS, whole_groups
 
 #: means, variances (K, D); scales (K, D), 1/√(2 v); offsets (K,); spherical, whether a component
@@ -41,7 +41,7 @@ def _columns_of(family):
 
 @implements(block_rows, DiagonalGaussian)
 def _block_rows(family):
-    return BLOCK_ROWS
+    return 2 * BLOCK_ROWS
 
 
 @implements(log_density, DiagonalGaussian)
@@ -57,10 +57,32 @@ def _log_density(family, block, width, n, log_p, work):
 @implements(accumulate, DiagonalGaussian)
 def _accumulate(family, block, width, n, gamma, moments, work):
     n_components, n_columns = family.means.shape
-    add_moments(
-        block, width, whole_groups(n), gamma.reshape(-1), family.means, moments.first,
-        moments.second,
-    )  # fmt: skip
+    n_chosen = 0
+    for k in range(n_components):
+        for i in range(n):
+            n_chosen += gamma[k, i] > NOTHING
+    # A row by itself costs twice as much as one among others, and each component has up to three
+    # rows more, to make whole fours.
+    if 2 * n_chosen < n * n_components:
+        chosen = np.zeros(n_chosen + 3 * n_components, dtype=np.int64)
+        weights = np.zeros(n_chosen + 3 * n_components)
+        starts = np.zeros(n_components + 1, dtype=np.int64)
+        for k in range(n_components):
+            j = starts[k]
+            for i in range(n):
+                if gamma[k, i] > NOTHING:
+                    chosen[j] = i
+                    weights[j] = gamma[k, i]
+                    j += 1
+            starts[k + 1] = (j + 3) // 4 * 4
+        add_chosen_moments(
+            block, width, chosen, starts, weights, family.means, moments.first, moments.second
+        )
+    else:
+        add_moments(
+            block, width, whole_groups(n), gamma.reshape(-1), family.means, moments.first,
+            moments.second,
+        )  # fmt: skip
     for k in range(n_components):
         total = 0.0
         for i in range(n):

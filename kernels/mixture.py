@@ -7,7 +7,7 @@ a block at a time.
 import numpy as np
 
 from . import simd
-from .family import accumulate, add_own, block_rows, log_density, maximize
+from .family import accumulate, add_own, block_rows, likely_log_density, maximize
 from .options import inlined, kernel
 from .rows import block_width, read_block, whole_groups
 
@@ -57,7 +57,7 @@ def posterior(rows, first, n, log_weights, family, space):
     for k in range(n_components):
         for i in range(width):
             gamma[k, i] = log_weights[k]
-    log_density(family, block, width, n, gamma, work)
+    likely_log_density(family, block, width, n, gamma, work)
     normalise(gamma.reshape(-1), n_components, width, n, log_total)
 
 

@@ -68,6 +68,9 @@ def helper(function):
     )(function)
 
 
+_implemented = set()
+
+
 def implements(generic, kind):
     """Register the decorated function as ``generic`` for a first argument of type ``kind``.
 
@@ -84,9 +87,15 @@ def implements(generic, kind):
 
         options = {"nogil": True, "fastmath": set(FASTMATH), "error_model": "numpy"}
         overload(generic, strict=False, jit_options=options)(choose)
+        _implemented.add((generic, kind))
         return function
 
     return register
+
+
+def is_implemented(generic, family) -> bool:
+    """Whether ``generic`` is registered for the named tuple of this numba type."""
+    return (generic, getattr(family, "instance_class", None)) in _implemented
 
 
 def _attributes(name, *attributes):

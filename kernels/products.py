@@ -9,7 +9,7 @@ wherever a factor is triangular or a result symmetric.
 from . import simd
 from .options import inlined, kernel
 
-_PANEL = 32  # rows of a factor, or columns of a result, that are kept in the cache at a time
+PANEL = 32  # rows of a factor, or columns of a result, that are kept in the cache at a time
 
 
 @inlined
@@ -72,14 +72,17 @@ def _dots(a, r0, r1, r2, r3, b, s0, s1, n):
 
 
 @kernel
-def subtract_half_norms(factor, size, x, width, n, out):
-    """``out[i] -= ½ ‖P x_i‖²``, ``P`` lower triangular, its ``size`` (whole fours) rows flat."""
+def subtract_half_norms(factor, size, first, last, x, width, n, out):
+    """``out[i] -= ½ ‖P x_i‖²``, ``P`` rows ``first .. last - 1`` of a lower triangular matrix.
+
+    Its ``size`` rows are flat. ``size`` and ``last`` are whole fours, ``first`` whole panels.
+    """
     minus_half = simd.splat(-0.5)
-    for panel in range(0, size, _PANEL):
+    for panel in range(first, last, PANEL):
         for i in range(0, n, 8):
             q0 = simd.splat(0.0)
             q1 = simd.splat(0.0)
-            for r in range(panel, min(panel + _PANEL, size), 4):
+            for r in range(panel, min(panel + PANEL, last), 4):
                 a0, a1, b0, b1, c0, c1, d0, d1 = _images(factor, size, r, x, width, i)
                 q0 = simd.fma(a0, a0, simd.fma(b0, b0, q0))
                 q1 = simd.fma(a1, a1, simd.fma(b1, b1, q1))
@@ -92,13 +95,13 @@ def subtract_half_norms(factor, size, x, width, n, out):
 @kernel
 def add_products(a, size, width, n, out):
     """``out += A Aᵀ``, its lower triangle, for ``size`` (whole fours) rows of length ``n``."""
-    for panel in range(0, size, _PANEL):
+    for panel in range(0, size, PANEL):
         for r in range(panel, size, 4):
             r0 = r * width
             r1 = r0 + width
             r2 = r1 + width
             r3 = r2 + width
-            for c in range(panel, min(panel + _PANEL, r + 4), 2):
+            for c in range(panel, min(panel + PANEL, r + 4), 2):
                 s0 = c * width
                 s1 = s0 + width
                 a0, a1, b0, b1, c0, c1, d0, d1 = _dots(a, r0, r1, r2, r3, a, s0, s1, n)
@@ -278,6 +281,36 @@ def add_moments(x, width, n, weights, means, first, second):
             if other > c:
                 first[k, other] += simd.total(g0 + g1)
                 second[k, other] += simd.total(t0 + t1)
+
+
+@kernel
+def add_chosen_moments(x, width, chosen, starts, weights, means, first, second):
+    """As ``add_moments``, for k of the rows ``chosen[starts[k] : starts[k + 1]]``, whole fours."""
+    n_components, n_columns = means.shape
+    for c in range(0, n_columns, 2):
+        other = min(c + 1, n_columns - 1)
+        for k in range(n_components):
+            m0 = simd.splat(means[k, c])
+            m1 = simd.splat(means[k, other])
+            f0 = simd.splat(0.0)
+            f1 = f0
+            s0 = f0
+            s1 = f0
+            for j in range(starts[k], starts[k + 1], 4):
+                w = simd.load(weights, j)
+                d0 = simd.pick(x, c * width, chosen, j) - m0
+                d1 = simd.pick(x, other * width, chosen, j) - m1
+                y0 = w * d0
+                y1 = w * d1
+                f0 = f0 + y0
+                f1 = f1 + y1
+                s0 = simd.fma(y0, d0, s0)
+                s1 = simd.fma(y1, d1, s1)
+            first[k, c] += simd.total(f0)
+            second[k, c] += simd.total(s0)
+            if other > c:
+                first[k, other] += simd.total(f1)
+                second[k, other] += simd.total(s1)
 
 
 @kernel

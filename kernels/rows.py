@@ -12,6 +12,7 @@ from collections import namedtuple
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from . import simd
@@ -33,6 +34,9 @@ GROUP = 8
 
 #: Rows in a block: enough to fill vectors, few enough to stay in the cache.
 BLOCK_ROWS = 256
+
+#: Rows are asked for so many rows before they are read, a line of the cache at a time.
+_AHEAD, _LINE = 32, 64
 
 
 def rows_of(array):
@@ -98,6 +102,22 @@ load_one = _loader(1, types.float64)
 load_four = _loader(simd.LANES, simd.lanes)
 
 
+@intrinsic
+def prefetch(typing_context, address):
+    """Ask for the cache line at an address, which need not exist."""
+
+    def generate(context, builder, signature, arguments):
+        pointer_type, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        signature = ir.FunctionType(ir.VoidType(), [pointer_type, number, number, number])
+        function = cgutils.get_or_insert_function(builder.module, signature, "llvm.prefetch.p0")
+        # To read, to keep, data.
+        options = [ir.Constant(number, value) for value in (0, 3, 1)]
+        builder.call(function, [builder.inttoptr(arguments[0], pointer_type), *options])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
 @kernel
 def read_block(rows, first, n, block, width):
     """Copy rows ``first .. first + n - 1`` into ``block``; the last group is filled with zeros."""
@@ -105,10 +125,17 @@ def read_block(rows, first, n, block, width):
     code, stride = rows.code, rows.row_stride
     # Where columns are neighbours, eight rows by four columns are transposed in registers.
     whole_rows = n // GROUP * GROUP
-    whole_columns = n_columns // 4 * 4 if rows.contiguous else 0
+    whole_columns = n_columns if rows.contiguous and n_columns >= 4 else 0
+    length = whole_columns * (rows.offsets[1] - rows.offsets[0]) if whole_columns > 0 else 0
     for i in range(0, whole_rows, GROUP):
         row = rows.address + (first + i) * stride
-        for c in range(0, whole_columns, 4):
+        # Eight short streams are more than the processor follows by itself.
+        for j in range(_AHEAD, _AHEAD + GROUP):
+            for at in range(row + j * stride, row + j * stride + length, _LINE):
+                prefetch(at)
+        for first_column in range(0, whole_columns, 4):
+            # The last four columns overlap those before, rather than leave a rest.
+            c = min(first_column, n_columns - 4)
             at = row + rows.offsets[c]
             x0 = load_four(at, code)
             x1 = load_four(at + stride, code)

@@ -82,6 +82,26 @@ def load(typing_context, array, index):
 
 
 @intrinsic
+def pick(typing_context, array, offset, places, index):
+    """``array[offset + places[index : index + 4]]``, by four loads: faster than a gather."""
+
+    def generate(context, builder, signature, arguments):
+        array, offset, places, index = arguments
+        array_type, _, places_type, _ = signature.args
+        data = context.make_array(array_type)(context, builder, array).data
+        places = context.make_array(places_type)(context, builder, places).data
+        result = _UNDEFINED
+        for i in range(LANES):
+            at = builder.add(index, ir.Constant(index.type, i))
+            place = builder.add(offset, builder.load(builder.gep(places, [at])))
+            value = builder.load(builder.gep(data, [place]))
+            result = builder.insert_element(result, value, ir.Constant(_INT32, i))
+        return result
+
+    return lanes(array, types.intp, places, types.intp), generate
+
+
+@intrinsic
 def store(typing_context, array, index, x):
     """``array[index : index + 4] = x``."""
 

@@ -50,7 +50,7 @@ def test_triangular_products(n_columns, n):
 
     start = rng.normal(size=width)
     out = start.copy()
-    products.subtract_half_norms(factor.ravel(), size, block, width, whole(n), out)
+    products.subtract_half_norms(factor.ravel(), size, 0, size, block, width, whole(n), out)
     np.testing.assert_allclose(out[:n], start[:n] - 0.5 * (images**2).sum(axis=0), **CLOSE)
     np.testing.assert_array_equal(out[whole(n) :], start[whole(n) :])
 
