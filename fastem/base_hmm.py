@@ -326,8 +326,8 @@ class BaseHMM(HMMInference, OnlineEstimator):
     def _start(self, data, *, overwrite=True):
         """The first model; what the user set stays unless ``overwrite`` and ``init_params``."""
         n_columns = self.n_features_in_
-        data = nearby(data)
         self._begin(data, overwrite)
+        data = nearby(data)
         n_states = self.n_components
         random_state = check_random_state(self.random_state)
         even = np.full(n_states, 1.0 / n_states)

@@ -10,8 +10,8 @@ import numpy as np
 
 from .kernels.rows import READABLE, rows_of
 
-__all__ = ["Remote", "Stream", "Table", "as_data", "is_stream", "nearby", "read_rows", "readable",
-           "wherever"]  # fmt: skip
+__all__ = ["Remote", "Stream", "Table", "as_data", "is_stream", "nearby", "of_tables", "read_rows",
+           "readable", "wherever"]  # fmt: skip
 
 
 class Table:
@@ -109,6 +109,14 @@ def wherever(expect):
 def nearby(data):
     """The data themselves, or a sample of data that are elsewhere."""
     return data.sample() if isinstance(data, Remote) else data
+
+
+def of_tables(function, data) -> list:
+    """``function(table)`` of all tables, wherever they are."""
+    if isinstance(data, Remote):
+        # Lists add, too.
+        return data.sum(functools.partial(of_tables, function))
+    return [function(table) for table in data.tables()]
 
 
 def is_stream(X) -> bool:

@@ -9,6 +9,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
 from .base_hmm import BaseHMM
+from .data import of_tables
 from .families import Categorical, Multinomial, Poisson
 from .hmm_priors import dirichlet_mode, poisson_rates
 from .learning_rate import DEFAULT_RATE
@@ -295,10 +296,10 @@ class CategoricalHMM(_DiscreteHMM):
             return
         # The old number of symbols goes with the old probabilities.
         vars(self).pop("emissionprob_", None)
-        largest = [np.nanmax(table.X) for table in data.tables() if not _all_missing(table)]
-        if not largest:
+        largest = max(of_tables(_largest, data))
+        if largest < 0:
             raise ValueError("All symbols are missing: there is nothing to learn from.")
-        self._n_symbols = int(max(largest)) + 1
+        self._n_symbols = int(largest) + 1
 
     def _take_width(self, model):
         self.n_features_in_ = 1
@@ -464,9 +465,7 @@ class MultinomialHMM(_DiscreteHMM):
 
     def _begin(self, data, overwrite):
         if self.n_trials is None:
-            totals = [np.unique(table.X.sum(axis=1)) for table in data.tables()]
-            totals = np.unique(np.concatenate(totals))
-            totals = totals[~np.isnan(totals)]
+            totals = np.unique(np.concatenate(of_tables(_totals, data)))
             self.n_trials_ = int(totals[0]) if len(totals) == 1 else None
         else:
             self.n_trials_ = self._single_trials()
@@ -512,8 +511,16 @@ class _AnySymbols(Categorical):
         _first_wrong(X, (X != np.floor(X)) | (X >= self.n_categories), what)
 
 
-def _all_missing(table):
-    return table.missing and np.isnan(table.X).all()
+def _largest(table):
+    """The largest symbol; -1 if all are missing."""
+    missing = table.missing and np.isnan(table.X).all()
+    return -1 if missing else np.nanmax(table.X)
+
+
+def _totals(table):
+    """What the rows sum to."""
+    totals = np.unique(table.X.sum(axis=1))
+    return totals[~np.isnan(totals)]
 
 
 def _mean_and_variance(data):

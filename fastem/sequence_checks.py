@@ -11,6 +11,12 @@ __all__ = ["check_possible", "check_values"]
 # Rows whose values are checked at a time.
 _CHECKED_ROWS = 65_536
 
+_WHERE_TO_LOOK = (
+    "Look for zeros in startprob_, transmat_ and the emissions, start from other parameters, or "
+    "leave the sequence out. If the model has absorbing states, every sequence must end in one, "
+    "unless cut_off says that it was cut off."
+)
+
 
 def check_values(table, family, n_before=0) -> bool:
     """Raise ``ValueError`` for a row outside the support; return whether some entries are missing.
@@ -122,10 +128,8 @@ def check_possible(model, data, log_likelihood=-np.inf):
             if log_likelihoods[number] == -np.inf:
                 raise ValueError(
                     f"Sequence {n_before + number} has probability zero under the model, so that "
-                    "there is nothing to learn from it: no path of states allows it. Look for "
-                    "zeros in startprob_, transmat_ and the emissions, start from other "
-                    "parameters, or leave the sequence out. If the model has absorbing states, "
-                    "every sequence must end in one, unless cut_off says that it was cut off."
+                    "there is nothing to learn from it: no path of states allows it. "
+                    f"{_WHERE_TO_LOOK}"
                 )
             raise ValueError(
                 f"The log-likelihood of sequence {n_before + number} is not finite: squares of the "
@@ -135,5 +139,5 @@ def check_possible(model, data, log_likelihood=-np.inf):
     if not np.isfinite(log_likelihood) and not hasattr(data, "tables"):
         raise ValueError(
             "Some sequence has probability zero under the model, so that there is nothing to learn "
-            "from it. Look for zeros in startprob_, transmat_ and the emissions."
+            f"from it. {_WHERE_TO_LOOK}"
         )

@@ -1,13 +1,10 @@
 """Learning on a real cluster: two worker processes with two threads each."""
 
 import copy
-import os
 import pickle
-import signal
 import subprocess
 import sys
 import threading
-import time
 import warnings
 
 import dask
@@ -18,6 +15,7 @@ import numpy as np
 import psutil
 import pytest
 from distributed import Client, LocalCluster
+from lost_workers import kill_one, logged_pieces, wait_for_two
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
@@ -25,6 +23,7 @@ from sklearn.exceptions import NotFittedError
 import fastem
 from fastem.distributed import expect, fit, fit_online, maximize, score
 from fastem.distributed.shards import Shards, pieces_of
+from fastem.families import DirichletMultinomial, Gaussian, Poisson, Product
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +56,15 @@ def topics(n_rows=800, seed=0):
     return np.random.default_rng(seed).dirichlet([1.0, 2.0, 4.0], n_rows)
 
 
+def unit(n_rows=600, seed=0):
+    return np.random.default_rng(seed).beta([2.0, 0.5], [1.0, 3.0], size=(n_rows, 2))
+
+
+def mixed(n_rows=600, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.column_stack([points(n_rows, 1), rng.poisson(4.0, n_rows), points(n_rows, 1, 1)])
+
+
 def parameters(estimator):
     return estimator._model().parameters
 
@@ -81,6 +89,16 @@ BATCH = {
     "two starts": (lambda: mixture(n_init=2), points),
     "poisson": (lambda: fastem.Mixture("poisson", 2, random_state=0, tol=1e-6), counts),
     "multinomial": (lambda: fastem.Mixture("multinomial", 2, random_state=0), counts),
+    "beta": (lambda: fastem.Mixture("beta", 2, random_state=0, max_iter=5), unit),
+    "product": (
+        lambda: fastem.Mixture(
+            Product((Gaussian(), [0, 2]), (Poisson(), [1])), 2, random_state=0, max_iter=5
+        ),
+        mixed,
+    ),
+    "documents": (
+        lambda: fastem.Mixture(DirichletMultinomial(), 2, random_state=0, max_iter=5), counts
+    ),
     "compound Dirichlet, newton": (lambda: fastem.CompoundDirichlet(tol=1e-8), counts),
     "compound Dirichlet, em": (
         lambda: fastem.CompoundDirichlet(solver="em", max_iter=30, tol=0), counts
@@ -157,6 +175,26 @@ def test_bags_and_futures(client):
     assert_same(fit(mixture(), futures, client=client), here)
 
 
+def test_weights_of_rows_in_several_arrays(client):
+    X = points()
+    weights = weights_of(len(X))
+    here = mixture(**start_of(4)).fit(X, sample_weight=weights)
+    arrays = [(X[i : i + 300], weights[i : i + 300]) for i in range(0, 3000, 300)]
+    blocks = [dask.delayed(arrays[:3]), dask.delayed(arrays[3:])]
+    assert_same(fit(mixture(**start_of(4)), blocks, client=client), here)
+    bag = db.from_sequence([x for x, _ in arrays], npartitions=4)
+    assert_same(fit(mixture(**start_of(4)), bag, weights, client=client), here)
+    # Dask does not know how many rows are in these chunks.
+    array = da.from_array(X, chunks=(700, -1))
+    kept = X[:, 0] > 0
+    assert_same(
+        fit(mixture(**start_of(4)), array[array[:, 0] > 0], weights[kept], client=client),
+        mixture(**start_of(4)).fit(X[kept], sample_weight=weights[kept]),
+    )
+    with pytest.raises(ValueError, match="their own sample_weight"):
+        fit(mixture(), [dask.delayed((X, weights))], weights, client=client)
+
+
 def test_data_frames_keep_their_names(client):
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(points(), columns=["a", "b", "c", "d"])
@@ -168,6 +206,23 @@ def test_data_frames_keep_their_names(client):
     other = [*blocks, dask.delayed(frame.rename(columns={"a": "z"}))]
     with pytest.raises(ValueError, match=r"not alike|feature names"):
         fit(mixture(), other, client=client)
+
+
+def test_dask_data_frames(client):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")  # Dask's frames need it
+    import dask.dataframe as dd
+
+    frame = pd.DataFrame(points(), columns=["a", "b", "c", "d"])
+    weights = weights_of(len(frame))
+    there = dd.from_pandas(frame.assign(w=weights), npartitions=5)
+    columns = there[["a", "b", "c", "d"]]
+    found = fit(mixture(), columns, client=client)
+    assert_same(found, mixture().fit(frame))
+    assert_array_equal(found.feature_names_in_, ["a", "b", "c", "d"])
+    here = mixture(**start_of(4)).fit(frame, sample_weight=weights)
+    for given in (weights, there["w"]):
+        assert_same(fit(mixture(**start_of(4)), columns, given, client=client), here)
 
 
 def start_of(n_columns):
@@ -362,34 +417,6 @@ def test_weights_online(client):
 # Workers that are lost ------------------------------------------------------------------------
 
 
-def kill_one(client, shards=None):
-    """End a worker process, one that holds a shard if there are any."""
-    pids = client.run(os.getpid)
-    held = [address for where in client.who_has(shards or []).values() for address in where]
-    address = held[0] if held else sorted(pids)[0]
-    os.kill(pids[address], signal.SIGKILL)
-    deadline = time.monotonic() + 30
-    while address in client.scheduler_info(n_workers=-1)["workers"]:
-        assert time.monotonic() < deadline, "the cluster has not noticed that a worker is gone"
-        time.sleep(0.02)
-    return address
-
-
-def wait_for_two(client):
-    client.wait_for_workers(2, timeout=180)
-
-
-def loaded_by(log, X, number):
-    """A piece that says, in a file, that it has been loaded."""
-    (log / f"{number}-{time.time_ns()}").touch()
-    return X
-
-
-def logged_pieces(log, X, rows):
-    load = dask.delayed(loaded_by, pure=False)
-    return [load(log, X[i : i + rows], i) for i in range(0, len(X), rows)]
-
-
 @pytest.mark.parametrize("name", ["full", "poisson", "compound Dirichlet, em"])
 def test_a_worker_lost_in_the_middle_changes_nothing(client, name, monkeypatch, tmp_path):
     wait_for_two(client)
@@ -530,7 +557,8 @@ def test_weights_that_do_not_fit(client):
         fit(mixture(), X, np.ones(7), client=client)
     with pytest.raises(ValueError, match="sample_weight has 1 pieces, and the data have 3"):
         fit(mixture(), X, [dask.delayed(np.ones(300))], client=client)
-    with pytest.raises(ValueError, match="In piece . .*100 observations and 7 weights"):
+    message = r"In piece . .*sample_weight has the shape \(7,\), and there are 100 observations"
+    with pytest.raises(ValueError, match=message):
         fit(mixture(), X, [dask.delayed(np.ones(7))] * 3, client=client)
 
 

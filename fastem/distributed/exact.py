@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from sklearn.utils.validation import check_is_fitted
 
-from .shards import Shards, connected, pieces_of
+from .halves import taken
+from .shards import Shards, connected, pieces_for
 
 __all__ = ["fit", "score"]
 
 
-def fit(model, data, sample_weight=None, client=None):
+def fit(model, data, sample_weight=None, cut_off=None, client=None):
     """Fit an estimator to data on a Dask cluster by exact batch EM.
 
     The estimator's ``fit`` runs as it does on one machine, with the same start, stopping rule and
@@ -23,10 +24,14 @@ def fit(model, data, sample_weight=None, client=None):
         Any of fastem's. It is fitted in place.
     data : Dask array, bag or data frame, or list of delayed blocks or futures
         An array of points (2-D) or of sequences of one length (3-D), in chunks of any number of
-        them; a bag of sequences, or of delayed lists of them; delayed blocks of anything that
-        ``model.fit`` takes, sparse counts for instance, or pairs of it and weights.
+        them; a bag of sequences; delayed blocks of anything that ``model.fit`` takes, sparse
+        counts or a list of sequences for instance, or tuples of it, its weights (or None) and
+        its ``cut_off``.
     sample_weight : Dask array, array or list of delayed arrays, optional
         How much each observation counts. A list has one array for each piece of the data.
+    cut_off : Dask array, array or list of delayed arrays, or bool, optional
+        For hidden Markov models with absorbing states: which sequences end before they are
+        absorbed.
     client : distributed.Client, optional
         The cluster; by default the current client's, or else a local one with a process for each
         core, which is closed at the end.
@@ -42,19 +47,22 @@ def fit(model, data, sample_weight=None, client=None):
     is then that of ``model.fit``; from a sample of as many, always the same, if they are more.
     A start that is given in the settings is used as it is.
     """
+    given = taken(model, sample_weight=sample_weight, cut_off=cut_off)
     with connected(client) as client:
-        return model.fit(Shards(client, pieces_of(data, sample_weight)))
+        return model.fit(Shards(client, pieces_for(model, data, client, **given)))
 
 
-def score(model, data, sample_weight=None, client=None) -> float:
+def score(model, data, sample_weight=None, cut_off=None, client=None) -> float:
     """The mean log-likelihood of the observations under a fitted estimator.
 
     Parameters
     ----------
-    model, data, sample_weight, client
+    model, data, sample_weight, cut_off, client
         As for :func:`fit`.
     """
     check_is_fitted(model)
+    given = taken(model, sample_weight=sample_weight, cut_off=cut_off)
     with connected(client) as client:
-        shards = model._check_data(Shards(client, pieces_of(data, sample_weight)), reset=False)
+        shards = Shards(client, pieces_for(model, data, client, **given))
+        shards = model._check_data(shards, reset=False)
         return float(model._model().expect(shards).log_likelihood)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from ..statistics import Expectation
 
-__all__ = ["expect", "maximize"]
+__all__ = ["expect", "maximize", "taken"]
 
 
-def expect(model, X, sample_weight=None) -> Expectation:
+def expect(model, X, sample_weight=None, cut_off=None) -> Expectation:
     """What a fitted estimator expects of some of the data: its statistics, to be added up.
 
     Expectations add as their data would, in any order and in any tree, and are as large as the
@@ -23,6 +23,9 @@ def expect(model, X, sample_weight=None) -> Expectation:
         Observations as ``model.fit`` takes them.
     sample_weight : array-like, optional
         How much each counts.
+    cut_off : bool or array-like of bool, optional
+        For hidden Markov models with absorbing states: which sequences end before they are
+        absorbed.
 
     Returns
     -------
@@ -30,8 +33,8 @@ def expect(model, X, sample_weight=None) -> Expectation:
         With the ``statistics``, the mean ``log_likelihood`` and the ``weight`` of the data.
     """
     check_is_fitted(model)
-    weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-    return model._model().expect(model._check_data(X, **weights, reset=False))
+    given = taken(model, sample_weight=sample_weight, cut_off=cut_off)
+    return model._model().expect(model._check_data(X, **given, reset=False))
 
 
 def maximize(model, expectation: Expectation):
@@ -58,3 +61,14 @@ def maximize(model, expectation: Expectation):
     model.lower_bound_ = expectation.log_likelihood
     model.n_iter_ = getattr(model, "n_iter_", 0) + 1
     return model
+
+
+def taken(model, **given) -> dict:
+    """The arguments that are not None; ``TypeError``, as from ``model.fit``, if it has no such."""
+    given = {name: value for name, value in given.items() if value is not None}
+    for name in given:
+        if not has_fit_parameter(model, name):
+            raise TypeError(
+                f"{type(model).__name__}.fit() got an unexpected keyword argument {name!r}"
+            )
+    return given

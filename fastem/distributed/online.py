@@ -14,7 +14,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from ..statistics import Statistics
-from .shards import Shards, add_up, connected, everywhere, pieces_of
+from .halves import taken
+from .shards import Shards, add_up, connected, everywhere, pieces_for
 
 __all__ = ["fit_online"]
 
@@ -30,6 +31,7 @@ def fit_online(
     combine: str = "entropic",
     *,
     sample_weight=None,
+    cut_off=None,
     n_shards: int | None = None,
     callback: Callable | None = None,
     client=None,
@@ -56,7 +58,8 @@ def fit_online(
     combine : {'entropic', 'average'}, default='entropic'
         By least total divergence, or by averaging the parameters. The models count by the
         observations they have just learned from.
-    sample_weight : Dask array, array or list of delayed arrays, optional
+    sample_weight, cut_off : Dask array, array or list of delayed arrays, optional
+        As for :func:`fit`.
     n_shards : int, optional
         Cut the data into as many shards, the same for any cluster, which may bring pieces from
         one worker to another at the beginning. By default each worker has one, of what it holds.
@@ -80,10 +83,10 @@ def fit_online(
     for name, value in (("sync_every", sync_every), ("n_shards", n_shards or 1)):
         if not isinstance(value, Integral) or value < 1:
             raise ValueError(f"{name} must be a whole number, 1 or more; got {value!r}.")
+    given = taken(model, sample_weight=sample_weight, cut_off=cut_off)
     with connected(client) as client, _all_or_nothing(model):
         fitted = _is_fitted(model)
-        pieces = pieces_of(data, sample_weight)
-        shards = Shards(client, pieces, n_shards=n_shards)
+        shards = Shards(client, pieces_for(model, data, client, **given), n_shards=n_shards)
         shards.checked(model, reset=not fitted)
         if not fitted:
             _begin(model, shards.sample_piece())
@@ -229,10 +232,9 @@ def _learn(apprentice, state, shard, begin, end, entropic):
     if state.memory is not None:
         estimator.statistics_ = state.memory
     piece = shard.part(begin, end)
-    weight = float(len(piece) if piece.sample_weight is None else sum(piece.sample_weight))
-    if weight > 0:
-        estimator.partial_fit(piece.X, **piece.options)
-    return share_of(estimator, weight, end - begin, entropic)
+    if piece.weight > 0:
+        estimator.partial_fit(piece.X, **piece.given)
+    return share_of(estimator, piece.weight, end - begin, entropic)
 
 
 def share_of(estimator, weight, count, entropic) -> Share:
@@ -247,7 +249,7 @@ def share_of(estimator, weight, count, entropic) -> Share:
 def _begin(model, piece):
     """Start an estimator from some observations, with no step taken."""
     start = copy.copy(model).set_params(learning_rate=_NO_STEP, batch_size=None)
-    start.partial_fit(piece.X, **piece.options)
+    start.partial_fit(piece.X, **piece.given)
     settings = model.get_params(deep=False)
     for name, value in vars(start).items():
         if name not in settings:

@@ -14,7 +14,7 @@ import copy
 import functools
 import itertools
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import dask
 import numpy as np
@@ -22,16 +22,22 @@ from dask.delayed import Delayed, delayed
 from distributed import Client, Future, LocalCluster, default_client, wait
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.utils.validation import has_fit_parameter
 
-from ..data import Remote, Stream
+from ..data import Remote, Stream, is_stream
 from ..parallel import n_threads
+from ..sequences import Sequences
+from .halves import taken
 
-__all__ = ["Piece", "Shards", "add_up", "connected", "everywhere", "join", "pieces_of"]
+__all__ = ["Piece", "Shards", "add_up", "connected", "everywhere", "join", "pieces_for",
+           "pieces_of"]  # fmt: skip
 
 #: How many values are added at once on the way up the tree.
 _FAN_IN = 4
 #: Rows (or steps of sequences) that are brought together to start from.
 _SAMPLE_ROWS = 50_000
+#: What can be given with each observation, in the order of a tuple, and what it is if it is not.
+_UNLESS_GIVEN = {"sample_weight": 1.0, "cut_off": False}
 
 
 @contextlib.contextmanager
@@ -56,10 +62,11 @@ def connected(client: Client | None):
 
 @dataclass(frozen=True)
 class Piece:
-    """Some of the observations, as they were given, with their weights if they have any."""
+    """Some of the observations, as they were given."""
 
     X: object
-    sample_weight: object = None
+    #: Arguments of ``fit`` that have an entry for each observation, such as weights, by name.
+    given: dict = field(default_factory=dict)
 
     def __len__(self):
         return self.X.shape[0] if hasattr(self.X, "shape") else len(self.X)
@@ -70,11 +77,11 @@ class Piece:
 
     def part(self, index) -> Piece:
         """The observations of a slice, or of a list of numbers."""
-        weights = None if self.sample_weight is None else np.asarray(self.sample_weight)[index]
+        given = {name: values[index] for name, values in self.given.items()}
         if isinstance(self.X, list) and not isinstance(index, slice):
-            return Piece([self.X[i] for i in index], weights)
+            return Piece([self.X[i] for i in index], given)
         X = self.X.iloc if hasattr(self.X, "iloc") else self.X
-        return Piece(X[index], weights)
+        return Piece(X[index], given)
 
     @property
     def n_rows(self) -> int:
@@ -84,9 +91,10 @@ class Piece:
         return sum(len(x) for x in self.X)
 
     @property
-    def options(self) -> dict:
-        """The weights as an argument, if there are any."""
-        return {} if self.sample_weight is None else {"sample_weight": self.sample_weight}
+    def weight(self) -> float:
+        """The sum of the weights; the number of observations if they have none."""
+        weights = self.given.get("sample_weight")
+        return float(len(self) if weights is None else np.sum(weights))
 
 
 class Shard:
@@ -137,7 +145,10 @@ class Shards(Remote):
     def checked(self, estimator, *, reset):
         """Hold the pieces, checked by ``estimator``, which gets the attributes this gives."""
         asked = clone(estimator) if reset else estimator
-        held = self.client.compute(self.pieces, optimize_graph=False)
+        # Shards keep what they need: pieces that went into others would be held for nothing.
+        pieces, self.pieces = self.pieces, ()
+        held = self.client.compute(pieces, optimize_graph=False)
+        del pieces
         with self.client.as_current():
             wait(held)
         groups = self._group(held)
@@ -221,7 +232,7 @@ class Shards(Remote):
 
     def sample(self):
         piece = self.sample_piece()
-        return self.estimator._check_data(piece.X, **piece.options, reset=False)
+        return self.estimator._check_data(piece.X, **piece.given, reset=False)
 
     def sample_piece(self) -> Piece:
         """All observations in order, or a sample of them that is always the same."""
@@ -268,49 +279,61 @@ def add_up(parts: list[Delayed]) -> Delayed:
 # From collections to pieces -------------------------------------------------------------------
 
 
-def pieces_of(data, sample_weight=None) -> list[Delayed]:
-    """A Dask collection, or a list of delayed blocks or futures, as delayed pieces."""
+def pieces_for(model, data, client, **given) -> list[Delayed]:
+    """:func:`pieces_of`, with observations that are what the estimator learns from."""
+    return pieces_of(data, has_fit_parameter(model, "lengths"), client, **given)
+
+
+def pieces_of(data, of_sequences=False, client=None, **given) -> list[Delayed]:
+    """A Dask collection, or a list of delayed blocks or futures, as delayed pieces.
+
+    Parameters
+    ----------
+    data
+        As for :func:`fastem.distributed.fit`.
+    of_sequences : bool, default=False
+        Whether an observation is a sequence, and not a row.
+    client : Client, optional
+        Needed if something is given as one array and the sizes of the blocks are not known.
+    **given
+        What goes with the observations: for all of them an array, a Dask array or one value, or
+        for each block a delayed array.
+    """
     if isinstance(data, (Delayed, Future)):
         data = [data]
+    sizes = [np.nan]
     if hasattr(data, "chunks") and hasattr(data, "rechunk"):
         # A row or a sequence is in one chunk.
         data = data.rechunk(dict.fromkeys(range(1, data.ndim), -1))
-        if sample_weight is not None and not isinstance(sample_weight, (list, tuple)):
-            sample_weight = _like_rows(sample_weight, data)
-    blocks = _blocks(data, "data")
-    if sample_weight is None:
-        return [delayed(_as_piece, pure=False)(block) for block in blocks]
-    weights = _blocks(sample_weight, "sample_weight")
-    if len(blocks) != len(weights):
+        sizes = data.chunks[0]
+    blocks = _blocks(data)
+    if of_sequences and getattr(data, "ndim", 3) < 3:
         raise ValueError(
-            f"sample_weight has {len(weights)} pieces, and the data have {len(blocks)}: give "
-            "each piece its own."
+            "Rows in chunks do not say where sequences begin and end: give a 3-D array "
+            "(n_sequences, n_steps, n_columns), a bag of sequences, or delayed lists of them."
         )
+    pieces = [delayed(_as_piece, pure=False)(block, of_sequences) for block in blocks]
+    parts = {}
+    for name, values in given.items():
+        parts[name] = _in_blocks(name, values, len(pieces))
+        if parts[name] is None:
+            if np.isnan(sizes).any():
+                # They are held from here on, so that nothing is loaded twice.
+                pieces = client.compute(pieces, optimize_graph=False)
+                counts = [delayed(len, pure=False)(piece) for piece in pieces]
+                sizes = client.gather(client.compute(counts, optimize_graph=False))
+            parts[name] = _cut(name, values, sizes)
+    if not given:
+        return pieces
     return [
-        delayed(_as_piece, pure=False)(block, weight)
-        for block, weight in zip(blocks, weights, strict=True)
+        delayed(_with, pure=False)(piece, **dict(zip(parts, here, strict=True)))
+        for piece, *here in zip(pieces, *parts.values(), strict=True)
     ]
 
 
-def _like_rows(sample_weight, data):
-    """Weights cut as the rows of an array are."""
-    import dask.array as da
-
-    if not isinstance(sample_weight, da.Array):
-        sample_weight = da.from_array(np.asarray(sample_weight, dtype=float), chunks=-1)
-    known = not any(np.isnan(n) for n in data.chunks[0])
-    if known and sample_weight.shape != data.shape[:1]:
-        raise ValueError(
-            f"sample_weight has the shape {sample_weight.shape}, and there are "
-            f"{data.shape[0]} observations."
-        )
-    return sample_weight.rechunk(data.chunks[:1]) if known else sample_weight
-
-
-def _blocks(data, name):
+def _blocks(data):
     if hasattr(data, "to_delayed"):
-        blocks = data.to_delayed()
-        return list(blocks.ravel() if hasattr(blocks, "ravel") else blocks)
+        return _delayed_blocks(data)
     if isinstance(data, (list, tuple)) and data:
         if all(isinstance(item, (Delayed, Future)) for item in data):
             return list(data)
@@ -318,10 +341,52 @@ def _blocks(data, name):
     if isinstance(data, (list, tuple)):
         got += f" of {type(data[0]).__name__}" if data else " that is empty"
     raise TypeError(
-        f"{name} must be a Dask array, bag or data frame, or a list of delayed blocks or futures; "
+        "data must be a Dask array, bag or data frame, or a list of delayed blocks or futures; "
         f"got {got}. What is on this machine goes to model.fit, or into Dask first, for instance "
         "by dask.array.from_array(X, chunks=(100_000, -1))."
     )
+
+
+def _delayed_blocks(collection):
+    blocks = collection.to_delayed()
+    return list(blocks.ravel() if hasattr(blocks, "ravel") else blocks)
+
+
+def _in_blocks(name, values, n_blocks):
+    """What is given for each block; None if it is one array for all, which has yet to be cut."""
+    if isinstance(values, (Delayed, Future)):
+        blocks = [values]
+    elif hasattr(values, "to_delayed"):
+        if hasattr(values, "chunks") and not np.isnan(values.shape).any():
+            return None
+        blocks = _delayed_blocks(values)
+    elif isinstance(values, (list, tuple)) and values and _is_block(values[0]):
+        blocks = list(values)
+    else:
+        return None if np.ndim(values) else [values] * n_blocks
+    if len(blocks) != n_blocks:
+        raise ValueError(
+            f"{name} has {len(blocks)} pieces, and the data have {n_blocks}: give each piece its "
+            "own."
+        )
+    return blocks
+
+
+def _is_block(item):
+    return isinstance(item, (Delayed, Future)) or np.ndim(item) > 0
+
+
+def _cut(name, values, sizes):
+    """An array, or a Dask array, in blocks of these sizes."""
+    if not hasattr(values, "to_delayed"):
+        values = np.asarray(values)
+    if values.shape != (sum(sizes),):
+        raise ValueError(
+            f"{name} has the shape {values.shape}, and there are {sum(sizes)} observations."
+        )
+    if isinstance(values, np.ndarray):
+        return np.split(values, np.cumsum(sizes)[:-1])
+    return _delayed_blocks(values.rechunk((tuple(sizes),)))
 
 
 # What workers run -----------------------------------------------------------------------------
@@ -331,14 +396,40 @@ def _itself(value):
     return value
 
 
-def _as_piece(block, sample_weight=None):
-    if isinstance(block, tuple) and len(block) == 2 and sample_weight is None:
-        block, sample_weight = block
-    if not hasattr(block, "shape"):
-        block = list(block)
+def _as_piece(block, of_sequences):
+    """A block whose observations can be cut apart, and what it brought with it."""
+    extras = {}
+    if isinstance(block, tuple) and len(block) in (2, 3):
+        extras = dict(zip(_UNLESS_GIVEN, block[1:], strict=False))
+        block = block[0]
+    if isinstance(block, Sequences):
+        piece = _with(Piece(block.split()), **{n: getattr(block, n) for n in _UNLESS_GIVEN})
     elif sparse.issparse(block):
-        block = block.tocsr()
-    return Piece(block, sample_weight)
+        piece = Piece(block.tocsr())
+    elif not hasattr(block, "shape"):
+        piece = Piece(list(block))
+        if not of_sequences and is_stream(piece.X):
+            # Rows in several arrays: one array can be cut anywhere.
+            tables = Stream(piece.X).tables()
+            piece = join([_with(Piece(t.X), sample_weight=t.sample_weight) for t in tables])
+    elif of_sequences and block.ndim < 3:
+        piece = Piece([block if block.ndim == 2 else block[:, None]])
+    else:
+        piece = Piece(block)
+    return _with(piece, **extras)
+
+
+def _with(piece, **given):
+    """A piece, and what goes with its observations; one value is for all."""
+    new = {}
+    for name, values in given.items():
+        if values is None:
+            continue
+        if name in piece.given:
+            raise ValueError(f"Pieces of the data have their own {name}: give it once.")
+        values = np.asarray(values)
+        new[name] = values if values.ndim else np.full(len(piece), values)
+    return Piece(piece.X, {**piece.given, **new})
 
 
 def _hold(estimator, fresh, numbers, *pieces):
@@ -350,19 +441,17 @@ def _hold(estimator, fresh, numbers, *pieces):
     for number, piece in zip(numbers, pieces, strict=True):
         if len(piece) == 0:
             continue
-        if piece.sample_weight is not None and len(piece.sample_weight) != len(piece):
-            raise ValueError(
-                f"In piece {number} of the data: there are {len(piece)} observations and "
-                f"{len(piece.sample_weight)} weights."
-            )
-        if piece.sample_weight is not None and not np.any(piece.sample_weight):
+        taken(estimator, **piece.given)
+        for name, values in piece.given.items():
+            if values.shape != (len(piece),):
+                raise ValueError(
+                    f"In piece {number} of the data: {name} has the shape {values.shape}, and "
+                    f"there are {len(piece)} observations."
+                )
+        if not np.any(piece.given.get("sample_weight", True)):
             continue
         try:
-            checked = estimator._check_data(piece.X, **piece.options, reset=fresh)
-            if isinstance(checked, Stream):
-                # Rows in several arrays: one array can be cut anywhere.
-                piece = Piece(np.concatenate([table.X for table in checked.tables()]))
-                checked = estimator._check_data(piece.X, reset=False)
+            checked = estimator._check_data(piece.X, **piece.given, reset=fresh)
         except ValueError as error:
             raise ValueError(f"In piece {number} of the data: {error}") from error
         if fresh:
@@ -399,26 +488,25 @@ def _take(shard, wanted):
 
 def join(pieces):
     """Pieces one after another as one."""
-    weights = None
-    if any(piece.sample_weight is not None for piece in pieces):
-        weights = np.concatenate(
-            [
-                np.ones(len(piece)) if piece.sample_weight is None else piece.sample_weight
-                for piece in pieces
-            ]
-        )
-    first = pieces[0].X
-    if len(pieces) == 1:
-        return Piece(first, weights)
-    if sparse.issparse(first):
-        return Piece(sparse.vstack([piece.X for piece in pieces], format="csr"), weights)
-    if hasattr(first, "iloc"):
+    given = {}
+    for name, otherwise in _UNLESS_GIVEN.items():
+        if any(name in piece.given for piece in pieces):
+            parts = [piece.given.get(name, np.full(len(piece), otherwise)) for piece in pieces]
+            given[name] = np.concatenate(parts)
+    Xs = [piece.X for piece in pieces]
+    if len(Xs) == 1:
+        return Piece(Xs[0], given)
+    if sparse.issparse(Xs[0]):
+        return Piece(sparse.vstack(Xs, format="csr"), given)
+    if hasattr(Xs[0], "iloc"):
         import pandas as pd
 
-        return Piece(pd.concat([piece.X for piece in pieces]), weights)
-    if hasattr(first, "shape"):
-        return Piece(np.concatenate([piece.X for piece in pieces]), weights)
-    return Piece([x for piece in pieces for x in piece.X], weights)
+        return Piece(pd.concat(Xs), given)
+    if all(hasattr(X, "shape") for X in Xs) and len({X.shape[1:-1] for X in Xs}) == 1:
+        masked = any(np.ma.isMaskedArray(X) for X in Xs)
+        return Piece((np.ma if masked else np).concatenate(Xs), given)
+    # Sequences in lists, or in arrays of different lengths.
+    return Piece([x for X in Xs for x in X], given)
 
 
 def _n_bytes(X):
