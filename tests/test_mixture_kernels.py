@@ -109,6 +109,28 @@ def test_components_so_far_apart_that_posteriors_are_zero(case):
     np.testing.assert_array_equal(posteriors, np.eye(6)[labels])
 
 
+@pytest.mark.parametrize("columns", [slice(None), slice(0, 70), slice(70, 150)], ids=str)
+@pytest.mark.parametrize("distance", [0.3, 3.0, 10.0, 40.0])
+@pytest.mark.parametrize("kind", ["full", "diag"])
+def test_wide_rows_whose_components_differ_in_some_columns(kind, distance, columns):
+    """Hopeless components are given up half way; which they are must not depend on the half."""
+    case = Case(kind, Gaussian(kind, reg_covar=0.0), oracles.Gaussian(kind, 150))
+    (weights, parameters), _ = case.problem(99, n_rows=10, n_components=5)
+    rng = np.random.default_rng(100)
+    means = np.repeat(rng.normal(size=(1, 150)), 5, axis=0)
+    means[:, columns] += distance * rng.normal(size=means[:, columns].shape)
+    pair = (weights, {**parameters, "means": means})
+    X = case.oracle.sample(pair[1], rng.integers(5, size=1100), rng)
+    X[0] = 1e6  # far from all
+    expected = oracles.posteriors(case.oracle, *pair, X)
+    totals, posteriors, _ = case.model(pair).infer(X, log_totals=True, posteriors=True)
+    np.testing.assert_allclose(posteriors[1:], expected[1:], rtol=1e-8, atol=1e-250)
+    np.testing.assert_allclose(totals, oracles.log_likelihoods(case.oracle, *pair, X), rtol=1e-10)
+    got = case.model(pair).expect(X[1:])
+    wanted = oracles.expect(case.oracle, *pair, X[1:])
+    assert_statistics(got.statistics, wanted, rtol=1e-8, atol=1e-9)
+
+
 @every
 @pytest.mark.parametrize("n_components", [1, 2, 9])
 def test_any_number_of_components(case, n_components):

@@ -5,10 +5,10 @@ import oracles
 import pytest
 
 from fastem.families import Gaussian
-from fastem.kernels import products
+from fastem.kernels import gaussian_plane, products
 from fastem.kernels.cholesky import covariance_from_factor, inverse_factor
 from fastem.kernels.gaussian_full import padded
-from fastem.kernels.rows import GROUP, READABLE, read_block, rows_of
+from fastem.kernels.rows import GROUP, READABLE, read_block, read_row, rows_of
 
 COLUMNS = [1, 2, 3, 4, 5, 7, 8, 9, 31, 33, 66]
 ROWS = [1, 3, 7, 8, 9, 255, 257, 300]
@@ -117,6 +117,67 @@ def test_distances_and_moments(n_components, n_columns, n):
     products.add_moments(block, width, whole(n), w_block, means, first, second)
     np.testing.assert_allclose(first, expected[0], **CLOSE)
     np.testing.assert_allclose(second, expected[1], **CLOSE)
+
+
+@pytest.mark.parametrize("n", [1, 8, 300])
+@pytest.mark.parametrize("n_columns", [1, 2, 5])
+@pytest.mark.parametrize("n_components", [1, 3])
+def test_moments_of_chosen_rows(n_components, n_columns, n):
+    rng = np.random.default_rng(n_columns * 1000 + n + n_components)
+    x = rng.normal(size=(n_columns, n))
+    block, width = block_of(x)
+    means = rng.normal(size=(n_components, n_columns))
+    chosen, weights, starts = [], [], [0]
+    first, second = rng.normal(size=(2, n_components, n_columns))
+    expected = first.copy(), second.copy()
+    for k in range(n_components):
+        rows = rng.permutation(n)[: rng.integers(n + 1)]
+        w = rng.uniform(size=len(rows))
+        d = x[:, rows] - means[k][:, None]
+        expected[0][k] += d @ w
+        expected[1][k] += d**2 @ w
+        filler = -len(rows) % 4
+        chosen += [*rows, *[0] * filler]
+        weights += [*w, *[0.0] * filler]
+        starts.append(len(chosen))
+    products.add_chosen_moments(
+        block, width, np.array(chosen, dtype=np.int64), np.array(starts), np.array(weights, float),
+        means, first, second,
+    )  # fmt: skip
+    np.testing.assert_allclose(first, expected[0], **CLOSE)
+    np.testing.assert_allclose(second, expected[1], **CLOSE)
+
+
+@pytest.mark.parametrize("n", [1, 8, 300])
+@pytest.mark.parametrize("n_columns", [1, 2])
+def test_one_and_two_columns(n_columns, n):
+    rng = np.random.default_rng(n_columns * 1000 + n)
+    x = rng.normal(size=(n_columns, n))
+    block, width = block_of(x)
+    factor, size = lower_factor(rng, n_columns)
+    mean = rng.normal(size=n_columns)
+    d = x - mean[:, None]
+
+    start = rng.normal(size=width)
+    out = start.copy()
+    gaussian_plane.subtract_half_norms_in_plane(
+        block, width, whole(n), mean, factor.ravel(), size, out
+    )
+    norms = ((factor[:n_columns, :n_columns] @ d) ** 2).sum(axis=0)
+    np.testing.assert_allclose(out[:n], start[:n] - 0.5 * norms, **CLOSE)
+    np.testing.assert_array_equal(out[whole(n) :], start[whole(n) :])
+
+    w = rng.uniform(size=n)
+    gamma, _ = block_of(w[None])
+    first, before = rng.normal(size=n_columns), rng.normal(size=(size, size))
+    expected = first + d @ w
+    scatter = before.copy().ravel()
+    gaussian_plane.add_moments_in_plane(block, width, whole(n), mean, gamma, first, scatter, size)
+    np.testing.assert_allclose(first, expected, **CLOSE)
+    wanted = before.copy()
+    lower = np.tril_indices(n_columns)
+    wanted[lower] += ((w * d) @ d.T)[lower]
+    np.testing.assert_allclose(scatter.reshape(size, size), wanted, **CLOSE)
 
 
 # Factors --------------------------------------------------------------------------------------
@@ -246,3 +307,6 @@ def test_read_block_of_any_type_and_layout(dtype, n_columns):
             )
             assert (got[:, n : whole(n)] == 0).all()
             assert np.isnan(got[:, whole(n) :]).all()
+        row = np.full(n_columns, np.nan)
+        read_row(rows_of(laid_out), 17, row)
+        np.testing.assert_array_equal(row, laid_out[17].astype(float), err_msg=name)
