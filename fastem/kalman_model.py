@@ -29,6 +29,8 @@ NAMES = {
     "observation_covariance": "R",
 }
 
+_LETTERS = {letter: name for name, letter in NAMES.items()}
+
 #: What may be asked of the covariances Q and R.
 SHAPES = {
     "full": kalman_maximize.FULL,
@@ -234,17 +236,18 @@ class KalmanModel:
     # Passes over data ------------------------------------------------------------------------
 
     def _expect(self, sequences):
-        x0, w, names = workspace(self.system, int(sequences.lengths.max()), self.direct)
+        system, direct, longest = self.system, self.direct, int(sequences.lengths.max())
         rows = [part.rows for part in sequences.parts]
         count = sum(n for n, _, _ in rows)
-        with_rest = not self.direct and self._noise_ratio(rows, count) > _LARGEST_RATIO
+        with_rest = not direct and self._noise_ratio(rows, count) > _LARGEST_RATIO
         kinds, starts, weights = sequences.kinds, sequences.bounds, sequences.weights
         X = sequences.X.reshape(-1)
         self._check_width(sequences)
 
         def one(part):
+            x, w, names = workspace(system, longest, direct)
             x, sequence, step = kalman_statistics.expect(
-                x0.copy(), w, X, kinds, starts, part.order, part.shares, weights,
+                x, w, X, kinds, starts, part.order, part.shares, weights,
                 sequences.centre, with_rest, False, np.empty(0),
             )  # fmt: skip
             if sequence >= 0:
@@ -277,10 +280,10 @@ class KalmanModel:
         """Whether R has no safe factor, so that the filter works with the observations' own."""
         for R in self.R.reshape(-1, *self.R.shape[-2:]):
             try:
-                pivots = np.diag(np.linalg.cholesky(R)) ** 2
+                pivots = np.linalg.cholesky(R).diagonal() ** 2
             except np.linalg.LinAlgError:
                 return True
-            if (pivots < _LEAST_PIVOT * np.diag(R)).any():
+            if (pivots < _LEAST_PIVOT * R.diagonal()).any():
                 return True
         return False
 
@@ -296,12 +299,13 @@ class KalmanModel:
         """The log-likelihood of each sequence."""
         sequences = as_table(data)
         self._check_width(sequences)
-        x0, w, _ = workspace(self.system, int(sequences.lengths.max()), self.direct)
+        system, direct, longest = self.system, self.direct, int(sequences.lengths.max())
         out = np.empty(len(sequences))
 
         def one(part):
+            x, w, _ = workspace(system, longest, direct)
             _, sequence, step = kalman_statistics.expect(
-                x0.copy(), w, sequences.X.reshape(-1), sequences.kinds, sequences.bounds,
+                x, w, sequences.X.reshape(-1), sequences.kinds, sequences.bounds,
                 part.order, part.shares, sequences.weights, sequences.centre, True, False, out,
             )  # fmt: skip
             if sequence >= 0:
@@ -394,20 +398,20 @@ class KalmanModel:
         """What the kernels do with each parameter; None if single entries are held."""
         shapes = {"Q": self.transition_shape, "R": self.observation_shape}
         modes = []
-        for name, letter in NAMES.items():
-            held = np.asarray(self.held.get(name, False))
-            if held.all():
-                modes.append(kalman_maximize.FIXED)
-            elif held.any():
+        for letter in NAMES.values():
+            held = self._held(letter)
+            if not isinstance(held, bool):
                 return None
-            else:
-                modes.append(SHAPES[shapes.get(letter, "full")])
+            modes.append(kalman_maximize.FIXED if held else SHAPES[shapes.get(letter, "full")])
         return np.array(modes)
 
-    def _held(self, letter):
-        name = next(name for name, other in NAMES.items() if other == letter)
-        held = np.asarray(self.held.get(name, False), dtype=bool)
-        return np.broadcast_to(held, getattr(self, letter).shape)
+    def _held(self, letter) -> bool | np.ndarray:
+        """Which entries of a parameter are held: all, none, or an array of booleans."""
+        held = self.held.get(_LETTERS[letter], False)
+        if isinstance(held, bool):
+            return held
+        held = np.broadcast_to(np.asarray(held, dtype=bool), getattr(self, letter).shape)
+        return bool(held.all()) if held.all() or not held.any() else held
 
     def _regress(self, moments, W, offset, covariance, shape, matrix):
         """The best W, w and N for moments of (y, x), as far as they are free."""
@@ -417,10 +421,13 @@ class KalmanModel:
             return W, w, N
         k, l = W.shape
         held_w, held_N = self._held(offset), self._held(covariance)
-        held_W = self._held(matrix) if isinstance(matrix, str) else np.ones(W.shape, bool)
-        whole = all(h.all() or not h.any() for h in (held_W, held_w, held_N))
-        if not whole:
-            return constrained_regression(moments, W, w, N, held_W, held_w, held_N, shape)
+        held_W = self._held(matrix) if isinstance(matrix, str) else True
+        if not all(isinstance(held, bool) for held in (held_W, held_w, held_N)):
+            held = (
+                np.broadcast_to(h, part.shape)
+                for h, part in ((held_W, W), (held_w, w), (held_N, N))
+            )
+            return constrained_regression(moments, W, w, N, *held, shape)
         m = k + l
         x = np.zeros(m * m + m + k * l + k + k * k + 2 * m * m + k)
         parts = (moments.scatter[0], moments.mean[0], W, w, N)
@@ -428,9 +435,8 @@ class KalmanModel:
         for part in parts:
             x[at : at + part.size] = part.ravel()
             at += part.size
-        mode = kalman_maximize.FIXED if held_N.all() else SHAPES[shape]
-        free_W, free_w = bool(l) and not held_W.all(), not held_w.all()
-        kalman_maximize.maximum(x, k, l, n, free_W, free_w, mode)
+        mode = kalman_maximize.FIXED if held_N else SHAPES[shape]
+        kalman_maximize.maximum(x, k, l, n, bool(l) and not held_W, not held_w, mode)
         at = m * m + m
         W = x[at : at + k * l].reshape(k, l)
         w = x[at + k * l : at + k * l + k]
@@ -495,16 +501,24 @@ def _statistics(x, w, centre, rows=None):
         transition=_moments(
             x[sums.transitions],
             np.concatenate([states - first, states - last]),
-            np.block([[later, lag], [lag.T, earlier]]),
+            _joined(later, lag, earlier),
             np.concatenate([reference, reference]),
         ),
         observation=_moments(
             x[sums.observed],
             np.concatenate([v, vector("seen")]),
-            np.block([[vv, vh], [vh.T, matrix("seen2")]]),
+            _joined(vv, vh, matrix("seen2")),
             np.concatenate([centre, reference]),
         ),
     )
+
+
+def _joined(a, b, c):
+    """``[[a, b], [bᵀ, c]]``; np.block takes its time."""
+    n = len(a)
+    out = np.empty((n + len(c), n + len(c)))
+    out[:n, :n], out[:n, n:], out[n:, :n], out[n:, n:] = a, b, b.T, c
+    return out
 
 
 def _moments(mass, first, second, reference):

@@ -145,10 +145,12 @@ def fill_lanes(x, values, n, y, out, stride, width):
 
 
 @helper
-def smooth_lanes(x, w, X, starts, order, at, width, n_steps, index, centre, y, likelihoods):
+def smooth_lanes(
+    x, w, X, starts, order, at, width, n_steps, begin, end, index, centre, y, likelihoods
+):  # fmt: skip
     """Smoothed states of some sequences, in rows of ``y`` after those of the observations.
 
-    ``likelihoods`` receives ``-½ Σ|z|²`` of each.
+    ``likelihoods`` receives ``-½ Σ|z|²`` of each, over steps ``begin .. end - 1``.
     """
     apart()
     d, p, r, rr, dd, room, where = w.d, w.p, w.r, w.rr, w.dd, w.room, w.record
@@ -179,7 +181,7 @@ def smooth_lanes(x, w, X, starts, order, at, width, n_steps, index, centre, y, l
         for i in range(r * width):
             y[z + i] = 0.0
         lanes_product(x, record + where.whiten, 1, rr, r, r, y, e, width, width, z, width)
-        for i in range(r):
+        for i in range(r if begin <= t < end else 0):
             for k in range(0, width, 4):
                 f = simd.load(y, z + i * width + k)
                 simd.store(likelihoods, k, simd.fma(f, f, simd.load(likelihoods, k)))

@@ -17,6 +17,7 @@ from .kalman_lanes import (
     smooth_lanes,
 )
 from .kalman_observation import COMPLETE, MISSING, PARTIAL, fill, reduce
+from .kalman_pieces import pieces_of, smooth_pieces, smooth_range
 from .kalman_smoother import smooth_covariances, smooth_means
 from .kalman_system import load_observation, load_transition
 from .options import apart, compactly, helper, kernel
@@ -72,14 +73,19 @@ def read_row(x, w, X, kind, row, t, centre):
 
 
 @helper
-def add_means(x, w, X, kinds, start, n_steps, weight, centre, with_rows):
-    """Add the products of a sequence's smoothed means, which become relative to the reference."""
+def add_means(x, w, X, kinds, start, n_steps, begin, end, weight, centre, with_rows):
+    """Add the products of a sequence's smoothed means, of steps ``begin .. end - 1``.
+
+    The means become relative to the reference.
+    """
     apart()
     d, p, dd, pp, room, sums = w.d, w.p, w.dd, w.pp, w.room, w.sums
-    end = w.states + (n_steps - 1) * dd
-    if x[sums.weight] == 0.0:
-        copy(x, end, dd, sums.reference)
-    for t in range(n_steps):
+    last = w.states + (n_steps - 1) * dd
+    if begin == 0 and x[sums.weight] == 0.0:
+        copy(x, last, dd, sums.reference)
+    if begin > 0:
+        add_vector(x, sums.reference, -1.0, dd, w.states + (begin - 1) * dd)
+    for t in range(begin, end):
         here = w.states + t * dd
         kind = kinds[start + t]
         if kind != MISSING:
@@ -99,10 +105,36 @@ def add_means(x, w, X, kinds, start, n_steps, weight, centre, with_rows):
                 x[sums.rows] += weight
         if t > 0:
             add_outer(x, here, d, weight, here - dd, dd, sums.lag)
-    add_vector(x, w.states, weight, dd, sums.first)
-    add_outer(x, w.states, d, weight, w.states, dd, sums.first2)
-    add_vector(x, end, weight, dd, sums.last)
-    add_outer(x, end, d, weight, end, dd, sums.last2)
+    if begin == 0:
+        add_vector(x, w.states, weight, dd, sums.first)
+        add_outer(x, w.states, d, weight, w.states, dd, sums.first2)
+    if end == n_steps:
+        add_vector(x, last, weight, dd, sums.last)
+        add_outer(x, last, d, weight, last, dd, sums.last2)
+
+
+@helper
+def add_in_pieces(x, w, X, kinds, start, n_steps, index, first, weight, centre):
+    """Add the statistics of a long sequence: its first steps, then pieces, then what is left.
+
+    Returns its log-likelihood, and whether this was possible; nothing is added if not.
+    """
+    apart()
+    lead, length, width, rounds = pieces_of(x, w, kinds, start, n_steps, index, first)
+    if lead == 0:
+        return 0.0, False
+    middle = first[index[n_steps - 1]] + lead
+    n = middle + lead
+    total = smooth_range(x, w, X, kinds, start, index, 0, n, 0, middle)
+    add_means(x, w, X, kinds, start, n, 0, middle, weight, centre, False)
+    total += smooth_pieces(
+        x, w, X, start, middle, index, lead, length, width, rounds, weight, centre
+    )
+    left = middle + rounds * width * length - lead
+    n = n_steps - left
+    total += smooth_range(x, w, X, kinds, start, index, left, n, lead, n)
+    add_means(x, w, X, kinds, start + left, n, lead, n, weight, centre, False)
+    return total, True
 
 
 @helper
@@ -170,8 +202,9 @@ def expect(
             if y.shape[0] < size:
                 y = np.empty(size)
             smooth_lanes(
-                x, w, X, starts, order, i, width, n_steps, index, centre, y, lane_likelihoods
-            )
+                x, w, X, starts, order, i, width, n_steps, 0, n_steps, index, centre, y,
+                lane_likelihoods,
+            )  # fmt: skip
             add_lanes(x, w, order, i, width, n_steps, weights, with_rows, y)
             constant = log_determinants(x, w, n_steps, index)
             total = 0.0
@@ -185,15 +218,23 @@ def expect(
             i += width
             continue
         i += 1
-        log_likelihood = filter_means(x, w, X, kinds, start, n_steps, index, with_rest, no_steps)
-        if only_scores:
-            log_likelihoods[s] = log_likelihood
-            continue
         weight = weights[s] if weights.shape[0] > 0 else 1.0
-        if weight == 0.0:
-            continue
-        smooth_means(x, w, n_steps, index)
-        add_means(x, w, X, kinds, start, n_steps, weight, centre, with_rows)
+        log_likelihood, done = 0.0, False
+        if weight > 0.0 and not (only_scores or with_rest or with_rows):
+            log_likelihood, done = add_in_pieces(
+                x, w, X, kinds, start, n_steps, index, first, weight, centre
+            )
+        if not done:
+            log_likelihood = filter_means(
+                x, w, X, kinds, start, n_steps, index, with_rest, no_steps
+            )
+            if only_scores:
+                log_likelihoods[s] = log_likelihood
+                continue
+            if weight == 0.0:
+                continue
+            smooth_means(x, w, n_steps, index)
+            add_means(x, w, X, kinds, start, n_steps, 0, n_steps, weight, centre, with_rows)
         add_covariances(x, w, weight)
         x[w.sums.weight] += weight
         x[w.sums.log_likelihood] += weight * log_likelihood

@@ -6,6 +6,11 @@ import pytest
 from kalman_cases import assert_same_sums, model, sums, with_gaps
 
 from fastem.kalman_data import Observations, as_observations
+from fastem.kernels.kalman_filter import filter_covariances
+from fastem.kernels.kalman_observation import reduce
+from fastem.kernels.kalman_pieces import pieces_of
+from fastem.kernels.kalman_system import load_observation, load_transition, workspace
+from fastem.kernels.options import kernel
 
 SIZES = [(1, 1), (2, 3), (3, 2), (4, 4), (5, 10)]
 
@@ -158,6 +163,91 @@ def test_statistics_of_a_long_sequence_are_sums_over_its_smoothed_states():
     np.testing.assert_allclose(got["S10"], lags.sum(0) + means[1:].T @ means[:-1], rtol=1e-10)
     np.testing.assert_allclose(got["Svh"], v.T @ means, rtol=1e-10)
     np.testing.assert_allclose(got["Svv"], v.T @ v, rtol=1e-10)
+
+
+def textbook_sums(lds, v):
+    """Statistics and log-likelihood by the full recursion."""
+    filtered, smoothed, log_likelihood = full_recursion(lds, v)
+    means = np.array([m for m, _ in smoothed])
+    second = np.array([P for _, P in smoothed]) + np.einsum("ti,tj->tij", means, means)
+    lag = means[1:].T @ means[:-1]
+    for (_, P), (_, after) in zip(filtered[:-1], smoothed[1:], strict=True):
+        J = np.linalg.solve(lds.A @ P @ lds.A.T + lds.Q, lds.A @ P).T
+        lag = lag + after @ J.T
+    T = len(v)
+    found = {
+        "n": 1.0, "transitions": T - 1.0, "observed": float(T),
+        "h1": means[0], "P1": second[0], "h_to": means[1:].sum(0), "h_from": means[:-1].sum(0),
+        "S11": second[1:].sum(0), "S00": second[:-1].sum(0), "S10": lag,
+        "h": means.sum(0), "v": v.sum(0), "Shh": second.sum(0), "Svh": v.T @ means, "Svv": v.T @ v,
+    }  # fmt: skip
+    return found, log_likelihood
+
+
+@kernel
+def cut(x, places, X, kinds, index, first):
+    """How the kernels cut a sequence: lead, steps of a piece, pieces side by side, how often."""
+    w = places[0]
+    load_transition(x, w, 0)
+    load_observation(x, w, 0)
+    reduce(x, w, X, np.int64(-1), w.whole)
+    x, _ = filter_covariances(x, w, X, kinds, 0, len(kinds), index, first)
+    return pieces_of(x, w, kinds, 0, len(kinds), index, first)
+
+
+def cut_of(lds, v):
+    m = model(lds)
+    x, w, _ = workspace(m.system, len(v), m.direct)
+    kinds = as_observations(v).kinds
+    index, first = np.empty((2, len(v)), dtype=np.int64)
+    return cut(x, w, v.reshape(-1), kinds, index, first)
+
+
+@pytest.mark.parametrize(("d", "p"), [(1, 1), (2, 5), (5, 10), (4, 2)])
+@pytest.mark.parametrize("n_steps", [1200, 1201, 6007])
+@pytest.mark.parametrize("radius", [0.5, 0.95, 1.0])
+def test_pieces_of_a_long_sequence_are_the_full_recursion(d, p, n_steps, radius):
+    rng = np.random.default_rng(10 * d + p)
+    lds = oracles.random_lds(d, p, rng, radius=radius)
+    _, v = oracles.sample(lds, n_steps, rng)
+    lead, length, width, rounds = cut_of(lds, v)
+    if n_steps > 6000:
+        assert lead > 0
+    assert 0 <= lead + width * length * rounds + lead <= n_steps
+    expected, log_likelihood = textbook_sums(lds, v)
+    got = model(lds).expect(v)
+    for name, value in sums(got.statistics).items():
+        # Sums of states far from zero: as many digits as the largest of them has.
+        scale = np.abs(expected[name]).max()
+        np.testing.assert_allclose(value / scale, expected[name] / scale, atol=1e-11, err_msg=name)
+    assert got.log_likelihood == pytest.approx(log_likelihood, rel=1e-11)
+
+
+def test_pieces_of_weighted_sequences():
+    rng = np.random.default_rng(6)
+    lds = oracles.random_lds(2, 3, rng)
+    sequences = [oracles.sample(lds, T, rng)[1] for T in (2500, 1500, 900)]
+    assert cut_of(lds, sequences[2])[0] > 0
+    weights = np.array([0.5, 2.0, 0.0])
+    got = model(lds).expect(as_observations(sequences, sample_weight=weights))
+    parts, each = zip(*(textbook_sums(lds, v) for v in sequences), strict=True)
+    assert_same_sums(sums(got.statistics), oracles.mean_statistics(parts, weights))
+    assert got.log_likelihood == pytest.approx(np.average(each, weights=weights), rel=1e-11)
+
+
+@pytest.mark.parametrize("case", ["slow", "missing", "short", "no noise"])
+def test_what_is_not_cut_into_pieces(case):
+    rng = np.random.default_rng(7)
+    lds = oracles.random_lds(2, 3, rng)
+    _, v = oracles.sample(lds, 200 if case == "short" else 3000, rng)
+    if case == "missing":
+        v[1500, 1] = np.nan
+    if case == "slow":
+        lds = lds.with_(A=0.9999 * np.eye(2), Q=1e-10 * np.eye(2))
+    if case == "no noise":
+        lds = lds.with_(Q=np.zeros((2, 2)), V=np.zeros((2, 2)))
+    assert cut_of(lds, v) == (0, 0, 0, 0)
+    assert np.isfinite(model(lds).expect(v).log_likelihood)
 
 
 def hard_systems():
