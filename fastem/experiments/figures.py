@@ -43,7 +43,7 @@ def _save(figure, kind):
 def _draw(figure: Figure):
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Canvas
-    from matplotlib.ticker import NullLocator
+    from matplotlib.ticker import MaxNLocator, NullLocator
 
     canvas = Canvas(figsize=(6.4, 3.9), layout="constrained")
     FigureCanvasAgg(canvas)
@@ -69,6 +69,8 @@ def _draw(figure: Figure):
         decades = 10 ** np.arange(0, 1 + int(np.log10(max(max(c.x) for c in shown))))
         axes.set_xticks([0.5, *decades], ["0", *(f"{n:,}" for n in decades)])
         axes.xaxis.set_minor_locator(NullLocator())
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylim(*_limits(figure, shown))
     axes.set_xlabel(figure.x_label, color=INK)
     axes.set_ylabel(figure.y_label, color=INK)
