@@ -6,7 +6,9 @@ from functools import cached_property
 
 import numpy as np
 
+from .kernels.kalman_lanes import LEAST, LONGEST
 from .kernels.kalman_observation import COMPLETE, MISSING, PARTIAL
+from .kernels.kalman_pieces import LONG
 from .parallel import chunks
 from .sequences import Reader, Sequences, as_sequences, check_total, is_sequence_stream
 
@@ -21,11 +23,13 @@ _LEAST_COMPLETE, _LEAST_OTHERS = 49_152, 512
 class Part:
     """Sequences that one thread takes, in order, and what they have in common."""
 
-    def __init__(self, order, shares, rows):
+    def __init__(self, order, shares, rows, is_long):
         self.order = np.ascontiguousarray(order, dtype=np.int64)
         self.shares = np.ascontiguousarray(shares, dtype=bool)
         #: Weight, sum and products, about the centre, of the rows of complete steps.
         self.rows = rows
+        #: Whether they are complete, and better cut into pieces than put side by side.
+        self.is_long = is_long
 
 
 class Observations(Sequences):
@@ -110,8 +114,14 @@ class Observations(Sequences):
             for start, stop in chunks(int(ends[-1]), least, most=8 * _ROWS):
                 piece = order[(ends > start) & (ends <= stop)]
                 if len(piece):
-                    parts.append(Part(piece, self.shares(piece), self._rows(piece)))
+                    is_long = order is complete and self._are_long(self.lengths[piece])
+                    parts.append(Part(piece, self.shares(piece), self._rows(piece), is_long))
         return parts
+
+    @staticmethod
+    def _are_long(lengths):
+        apart = len(lengths) < LEAST or lengths.min() > LONGEST
+        return bool(apart and lengths.max() >= LONG)
 
     def _rows(self, order):
         p = self.X.shape[1]

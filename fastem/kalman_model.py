@@ -8,7 +8,13 @@ from . import algebra
 from .data import wherever
 from .kalman_constrained import constrained_regression
 from .kalman_data import Observations, as_observations, as_table
-from .kernels import kalman_maximize, kalman_online, kalman_own, kalman_statistics
+from .kernels import (
+    kalman_maximize,
+    kalman_online,
+    kalman_own,
+    kalman_pieces,
+    kalman_statistics,
+)
 from .kernels.kalman_system import workspace
 from .learning_rate import step_size
 from .lengths import Lengths
@@ -246,10 +252,15 @@ class KalmanModel:
 
         def one(part):
             x, w, names = workspace(system, longest, direct)
-            x, sequence, step = kalman_statistics.expect(
-                x, w, X, kinds, starts, part.order, part.shares, weights,
-                sequences.centre, with_rest, False, np.empty(0),
-            )  # fmt: skip
+            if part.is_long and not with_rest and not names.varies:
+                x, sequence, step = kalman_pieces.expect_long(
+                    x, w, X, kinds, starts, part.order, weights, sequences.centre
+                )
+            else:
+                x, sequence, step = kalman_statistics.expect(
+                    x, w, X, kinds, starts, part.order, part.shares, weights,
+                    sequences.centre, with_rest, False, np.empty(0),
+                )  # fmt: skip
             if sequence >= 0:
                 raise ValueError(_no_density(step, sequence if len(sequences) > 1 else None))
             total = x[names.sums.weight]

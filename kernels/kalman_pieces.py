@@ -10,11 +10,13 @@ filter is not steady yet, and its end are done one step after another.
 import numpy as np
 
 from . import simd
-from .kalman_filter import filter_means
+from .kalman_filter import filter_covariances, filter_means
 from .kalman_lanes import MOST, add_rows, block_size, lanes_outer, smooth_lanes
-from .kalman_observation import COMPLETE
-from .kalman_smoother import smooth_means
-from .options import apart, compactly, helper
+from .kalman_observation import reduce
+from .kalman_smoother import smooth_covariances, smooth_means
+from .kalman_statistics import add_covariances, add_means
+from .kalman_system import load_observation, load_transition
+from .options import apart, compactly, helper, kernel
 from .small_matrices import add_columns, clear, set_columns
 
 #: What may be left of an error of the state, in standard deviations of the state. The state where
@@ -26,6 +28,8 @@ _LEAD, _MOST_LEADS = 16, 16
 _LEADS_IN_PIECE, _LEAST_LEADS_IN_PIECE = 6, 2
 #: The fewest pieces side by side.
 _FEWEST = 8
+#: Sequences of fewer steps are hardly worth cutting.
+LONG = 512
 
 
 @helper
@@ -105,18 +109,15 @@ def lead_of(x, w, record):
 
 
 @helper
-def pieces_of(x, w, kinds, start, n_steps, index, first):
-    """How a sequence is cut: steps of a lead, of a piece, pieces side by side, and how often.
+def pieces_of(x, w, n_steps, index, first):
+    """How a complete sequence is cut: steps of a lead and of a piece, pieces in a row, and rows.
 
-    All zero if it is too short, has missing values, or forgets too slowly.
+    All zero if it is too short, or forgets too slowly.
     """
     compactly()
     steady = first[index[n_steps - 1]]
-    if w.varies or n_steps - steady < 2 * _LEAD * _FEWEST:
+    if n_steps - steady < 2 * _LEAD * _FEWEST:
         return 0, 0, 0, 0
-    for t in range(start, start + n_steps):
-        if kinds[t] != COMPLETE:
-            return 0, 0, 0, 0
     lead = lead_of(x, w, w.records + index[n_steps - 1] * w.record.size)
     middle = n_steps - steady - 2 * lead
     width = MOST
@@ -190,3 +191,47 @@ def smooth_pieces(x, w, X, start, first, index, lead, length, width, rounds, wei
     record = w.records + index[first] * w.record.size
     each = 0.5 * w.p * np.log(2.0 * np.pi) + x[w.whole.half] + x[record + w.record.log_det]
     return total - rounds * width * length * each
+
+
+@kernel
+def expect_long(x, places, X, kinds, starts, order, weights, centre):
+    """As ``kalman_statistics.expect``, for a few complete sequences, long ones in pieces."""
+    w = places[0]
+    load_transition(x, w, 0)
+    load_observation(x, w, 0)
+    if not reduce(x, w, X, np.int64(-1), w.whole):
+        return x, 0, 0
+    longest = 1
+    for s in order:
+        longest = max(longest, starts[s + 1] - starts[s])
+    index, first = np.empty(longest, np.int64), np.empty(longest, np.int64)
+    none = np.empty((0, 0, 0))
+    for s in order:
+        start = starts[s]
+        n_steps = starts[s + 1] - start
+        x, failed = filter_covariances(x, w, X, kinds, start, n_steps, index, first)
+        if failed >= 0:
+            return x, s, failed
+        weight = weights[s] if weights.shape[0] > 0 else 1.0
+        if weight == 0.0:
+            continue
+        lead, length, width, rounds = pieces_of(x, w, n_steps, index, first)
+        # The first steps by themselves, or all of them.
+        middle = first[index[n_steps - 1]] + lead if lead > 0 else n_steps
+        n = middle + lead
+        total = smooth_range(x, w, X, kinds, start, index, 0, n, 0, middle)
+        add_means(x, w, X, kinds, start, n, 0, middle, weight, centre, False)
+        if lead > 0:
+            total += smooth_pieces(
+                x, w, X, start, middle, index, lead, length, width, rounds, weight, centre
+            )
+            left = middle + rounds * width * length - lead
+            n = n_steps - left
+            total += smooth_range(x, w, X, kinds, start, index, left, n, lead, n)
+            add_means(x, w, X, kinds, start + left, n, lead, n, weight, centre, False)
+        smooth_covariances(x, w, X, kinds, start, n_steps, index, first, none, none)
+        add_covariances(x, w, weight)
+        x[w.sums.weight] += weight
+        x[w.sums.log_likelihood] += weight * total
+        x[w.sums.transitions] += weight * (n_steps - 1)
+    return x, -1, -1

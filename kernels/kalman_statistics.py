@@ -17,7 +17,6 @@ from .kalman_lanes import (
     smooth_lanes,
 )
 from .kalman_observation import COMPLETE, MISSING, PARTIAL, fill, reduce
-from .kalman_pieces import pieces_of, smooth_pieces, smooth_range
 from .kalman_smoother import smooth_covariances, smooth_means
 from .kalman_system import load_observation, load_transition
 from .options import apart, compactly, helper, kernel
@@ -114,30 +113,6 @@ def add_means(x, w, X, kinds, start, n_steps, begin, end, weight, centre, with_r
 
 
 @helper
-def add_in_pieces(x, w, X, kinds, start, n_steps, index, first, weight, centre):
-    """Add the statistics of a long sequence: its first steps, then pieces, then what is left.
-
-    Returns its log-likelihood, and whether this was possible; nothing is added if not.
-    """
-    apart()
-    lead, length, width, rounds = pieces_of(x, w, kinds, start, n_steps, index, first)
-    if lead == 0:
-        return 0.0, False
-    middle = first[index[n_steps - 1]] + lead
-    n = middle + lead
-    total = smooth_range(x, w, X, kinds, start, index, 0, n, 0, middle)
-    add_means(x, w, X, kinds, start, n, 0, middle, weight, centre, False)
-    total += smooth_pieces(
-        x, w, X, start, middle, index, lead, length, width, rounds, weight, centre
-    )
-    left = middle + rounds * width * length - lead
-    n = n_steps - left
-    total += smooth_range(x, w, X, kinds, start, index, left, n, lead, n)
-    add_means(x, w, X, kinds, start + left, n, lead, n, weight, centre, False)
-    return total, True
-
-
-@helper
 def alike(w, kinds, starts, order, shares, i, n_steps, with_rest):
     """How many sequences from the i-th on go side by side: complete, and all of one length."""
     compactly()
@@ -218,23 +193,15 @@ def expect(
             i += width
             continue
         i += 1
+        log_likelihood = filter_means(x, w, X, kinds, start, n_steps, index, with_rest, no_steps)
+        if only_scores:
+            log_likelihoods[s] = log_likelihood
+            continue
         weight = weights[s] if weights.shape[0] > 0 else 1.0
-        log_likelihood, done = 0.0, False
-        if weight > 0.0 and not (only_scores or with_rest or with_rows):
-            log_likelihood, done = add_in_pieces(
-                x, w, X, kinds, start, n_steps, index, first, weight, centre
-            )
-        if not done:
-            log_likelihood = filter_means(
-                x, w, X, kinds, start, n_steps, index, with_rest, no_steps
-            )
-            if only_scores:
-                log_likelihoods[s] = log_likelihood
-                continue
-            if weight == 0.0:
-                continue
-            smooth_means(x, w, n_steps, index)
-            add_means(x, w, X, kinds, start, n_steps, 0, n_steps, weight, centre, with_rows)
+        if weight == 0.0:
+            continue
+        smooth_means(x, w, n_steps, index)
+        add_means(x, w, X, kinds, start, n_steps, 0, n_steps, weight, centre, with_rows)
         add_covariances(x, w, weight)
         x[w.sums.weight] += weight
         x[w.sums.log_likelihood] += weight * log_likelihood
