@@ -12,6 +12,8 @@ from pathlib import Path
 
 from numba import njit, types
 from numba.core.caching import FunctionCache
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 from numba.extending import intrinsic, overload
 
 FASTMATH = frozenset({"reassoc", "contract", "nsz", "arcp"})
@@ -38,10 +40,70 @@ class _Cache(FunctionCache):
         return (*super()._index_key(signature, codegen), _FINGERPRINT)
 
 
+class _InnerCode(JITCodeLibrary):
+    """Code that only other code calls: it is optimised and made machine code there, not here too.
+
+    Numba would do both for every function, with all that it calls, at each level of calls.
+    """
+
+    def _optimize_final_module(self):
+        pass
+
+    def _finalize_final_module(self):
+        self._finalize_dynamic_globals()
+        self._verify_declare_only_symbols()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name):
+        self._ensure_finalized()
+        return 0
+
+    @property
+    def codegen(self):
+        return _NoEnvironment(self._codegen)
+
+
+class _NoEnvironment:
+    """A code generator that has no place for a function's Python objects: kernels have none."""
+
+    def __init__(self, codegen):
+        self._codegen = codegen
+
+    def __getattr__(self, name):
+        return getattr(self._codegen, name)
+
+    def set_env(self, name, environment):
+        pass
+
+
+class _Inner(Compiler):
+    """Numba's compiler, for functions that Python does not call."""
+
+    def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals):
+        if library is None:
+            library = _InnerCode(targetctx.codegen(), "inner")
+        super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)
+
+
+#: The options of functions that only kernels call.
+_INNER = {
+    "nogil": True,
+    "fastmath": set(FASTMATH),
+    "error_model": "numpy",
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+    "pipeline_class": _Inner,
+}
+
+
 def kernel(function):
     """Decorate a kernel that Python calls."""
     dispatcher = njit(nogil=True, fastmath=set(FASTMATH), error_model="numpy")(function)
     dispatcher._cache = _Cache(function)
+    # Where another kernel calls it, it is a helper.
+    inner = helper(function)
+    dispatcher.get_call_template = inner.get_call_template
+    dispatcher.get_overload = inner.get_overload
     return dispatcher
 
 
@@ -56,16 +118,9 @@ def inlined(function):
 def helper(function):
     """Decorate a helper that only kernels call, and that is compiled by itself.
 
-    It has no entry from Python and no file of its own on disk, which take most of the time that a
-    short function takes to compile.
+    It has no entry from Python and no file of its own on disk.
     """
-    return njit(
-        nogil=True,
-        fastmath=set(FASTMATH),
-        error_model="numpy",
-        no_cpython_wrapper=True,
-        no_cfunc_wrapper=True,
-    )(function)
+    return njit(**_INNER)(function)
 
 
 _implemented = set()
@@ -85,8 +140,7 @@ def implements(generic, kind):
                 return function
             return None
 
-        options = {"nogil": True, "fastmath": set(FASTMATH), "error_model": "numpy"}
-        overload(generic, strict=False, jit_options=options)(choose)
+        overload(generic, strict=False, jit_options=_INNER)(choose)
         _implemented.add((generic, kind))
         return function
 
