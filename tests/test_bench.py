@@ -1,13 +1,19 @@
 """``fastem bench``: arithmetic of timings, agreement, tables. No time is asserted."""
 
 import argparse
+import importlib
+import io
 import json
+import os
+import pickle
+import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from tqdm import tqdm
 
-from fastem.bench import command, compare, peers, rows, table, throughput
+from fastem.bench import command, compare, compiling, peers, rows, table, throughput
 from fastem.bench.compare import agree, compare_sides
 from fastem.bench.documents import DocumentsShape
 from fastem.bench.hidden_markov import HMMShape, path_log_probability
@@ -436,3 +442,83 @@ def test_throughput(monkeypatch, tmp_path):
     assert text.count("GaussianMixture") == 2
     assert "matrix product 1 GF/s" in text
     assert json.loads(throughput.write(results, tmp_path).read_text()) == results
+
+
+# Compiling ---------------------------------------------------------------------------------
+
+_KERNELS = """
+import os
+from numba import njit
+
+@njit(cache=True)
+def twice(x):
+    return 2 * x
+
+@njit(cache=True)
+def half(x):
+    return 0.5 * x
+
+@njit
+def uncached(x):
+    return x
+
+def call(name):
+    kernel = globals()[name]
+    return kernel(4), os.getpid()
+"""
+
+_SAID = "compiling kernels, once for this version: "
+
+
+@pytest.fixture
+def kernels(tmp_path, monkeypatch):
+    """A module of kernels that were never compiled."""
+    name = f"kernels_of_{tmp_path.name}"
+    (tmp_path / f"{name}.py").write_text(_KERNELS)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("numba.config.CACHE_DIR", "")
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setattr("fastem.bench.machine.cores", lambda: 2)
+    yield importlib.import_module(name)
+    del sys.modules[name]
+
+
+def _compiled(module, *names):
+    """What the kernels gave, and what the bar said."""
+    with tqdm(total=0, file=io.StringIO()) as bar:
+        results = list(compiling.compiled(module.call, names, bar))
+        assert {process for _, process in results} == {os.getpid()}
+        return [value for value, _ in results], bar.desc, (bar.n, bar.total)
+
+
+def test_kernels_are_compiled_in_other_processes(kernels):
+    assert _compiled(kernels, "twice", "half") == ([8, 2.0], _SAID, (2, 2))
+    for kernel in (kernels.twice, kernels.half):
+        assert sum(kernel.stats.cache_hits.values()) == 1, "this process loads, and compiles none"
+
+
+def test_without_processes_kernels_are_compiled_one_after_another(kernels, monkeypatch):
+    def refused(*arguments):
+        raise PermissionError("no processes here")
+
+    monkeypatch.setattr(compiling, "_started", refused)
+    assert _compiled(kernels, "twice", "half") == ([8, 2.0], _SAID, (0, 0))
+    assert not kernels.twice.stats.cache_hits
+
+
+def test_what_fails_in_another_process_is_done_in_this_one(kernels, monkeypatch):
+    # A process cannot be sent a function without a name.
+    monkeypatch.setattr(kernels, "call", lambda name: (getattr(kernels, name)(4), os.getpid()))
+    assert _compiled(kernels, "twice", "half") == ([8, 2.0], _SAID, (0, 0))
+
+
+def test_no_process_is_started_for_kernels_that_are_compiled(kernels, monkeypatch):
+    kernels.call("twice")
+    monkeypatch.setattr(compiling, "_side_by_side", lambda *_: pytest.fail("nothing to compile"))
+    # What no cache could hold is no reason to start one either.
+    assert _compiled(kernels, "twice", "uncached") == ([8, 4], "", (0, 0))
+
+
+def test_other_processes_can_be_sent_what_is_measured():
+    assert pickle.loads(pickle.dumps(throughput.TASKS)) == throughput.TASKS
+    assert pickle.loads(pickle.dumps(throughput._called)) is throughput._called

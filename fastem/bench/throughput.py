@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from . import documents, hidden_markov, kalman, machine, mixtures
+from .compiling import compiled
 from .documents import DocumentsShape
 from .hidden_markov import HMMShape
 from .kalman import KalmanShape
@@ -17,6 +19,9 @@ from .side import Problem, Side
 from .timing import interleave, plan, seconds
 
 __all__ = ["TASKS", "Task", "measure", "text", "write"]
+
+#: Without an estimate of what remains: steps take from a tenth of a second to half a minute.
+_BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
 
 
 class Task(NamedTuple):
@@ -70,29 +75,47 @@ def measure(repeats: int = 3, tasks=None, progress: bool = True) -> dict[str, An
     tasks = TASKS if tasks is None else tasks
     results = {"machine": machine.describe(), "rows": []}
     total = sum(len(task.works) for task in tasks)
-    with warnings.catch_warnings(), tqdm(total=total, disable=not progress) as bar:
+    # Tasks of one model share kernels.
+    models = [list(group) for _, group in groupby(tasks, lambda task: task.model.split(",")[0])]
+    settings = {"desc": "loading kernels", "disable": not progress, "bar_format": _BAR}
+    with warnings.catch_warnings(), tqdm(total=total, **settings) as bar:
         warnings.simplefilter("ignore")
-        for task in tasks:
+        for task, sides in chain.from_iterable(compiled(_called, models, bar)):
             bar.set_description(f"{task.model}, {task.shape}")
-            problem = task.shape.problem()
-            for work, make in task.works.items():
+            for work, side in sides.items():
                 bar.set_postfix_str(work)
-                results["rows"].append(_one(task, work, make(problem), repeats))
+                results["rows"].append(_one(task, work, side, repeats))
                 bar.update()
     return results
 
 
+def _called(tasks):
+    """Tasks with the sides of their works, each of which was run once."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return [(task, _sides(task)) for task in tasks]
+
+
+def _sides(task):
+    problem = task.shape.problem()
+    sides = {work: make(problem) for work, make in task.works.items()}
+    for side in sides.values():
+        side.run(_n_iter(side))
+    return sides
+
+
+def _n_iter(side):
+    return 2 if side.iterates else None
+
+
 def _one(task, work, side, repeats):
-    n_iter = 2 if side.iterates else None
-    first, _ = seconds(side.run, n_iter)
-    warm_up, _ = seconds(side.run, n_iter)
+    warm_up, _ = seconds(side.run, _n_iter(side))
     how = plan(side.run, warm_up, iterates=side.iterates, repeats=repeats, budget=2.0)
     best = interleave({"": side.run}, {"": how})[""].best
     return {
         "model": task.model, "work": work, "shape": str(task.shape), "seconds": best,
         "observations per second": task.shape.n_observations * _steps(task.shape) / best,
         "useful_flops": task.shape.useful_flops if side.iterates else None,
-        "first call": first,
     }  # fmt: skip
 
 
