@@ -6,12 +6,16 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dtrtri
 
 from ..kernels.gaussian_diagonal import DiagonalGaussian, DiagonalMoments, refresh_diagonal
-from ..kernels.gaussian_full import HALF_LOG_2PI, FullGaussian, FullMoments, padded, refresh_full
+from ..kernels.gaussian_full import HALF_LOG_2PI, FullGaussian, FullMoments, refresh_full
+from ..kernels.gaussian_full import padded as padded_kernel
 from ..kernels.gaussian_tied import TiedGaussian, TiedMoments, fold_overlap, refresh_tied
 from ..statistics import Moments, SharedMoments
 from .base import Family
 
 __all__ = ["Gaussian"]
+
+# Called from Python it need not be compiled.
+padded = padded_kernel.py_func
 
 # Wider matrices than this are factored by LAPACK instead of a kernel; measured, they break even.
 _WIDE = 64
