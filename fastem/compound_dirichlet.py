@@ -41,7 +41,7 @@ class CompoundDirichlet(BaseDirichlet):
         which takes some ten steps where EM may take thousands. Both reach the same optimum.
     tol : float, default=1e-6
         ``fit`` stops when no entry of the gradient of the mean log-likelihood, by ``log alpha``,
-        is larger.
+        is larger than this, or than its rounding error.
     max_iter : int, default=1000
         The most iterations.
     alpha_init : array-like of shape (n_features,), optional
@@ -203,7 +203,9 @@ class CompoundDirichlet(BaseDirichlet):
             # The likelihood of a word that is never seen only falls with its α, which stays.
             slope[never] = 0.0
             steepest = np.abs(slope).max()
-            if steepest <= self.tol:
+            # A slope is the difference of two sums; what rounding leaves of it says nothing.
+            terms = alpha * (np.abs(first[:-1]) + abs(first[-1]))
+            if steepest <= max(self.tol, 4.0 * np.finfo(float).eps * terms.max()):
                 converged = True
                 break
             if n_iter == self.max_iter:
