@@ -1,5 +1,6 @@
 """scikit-learn: Gaussian mixtures."""
 
+import numpy as np
 from sklearn.mixture import GaussianMixture
 
 from ..side import Problem, Side
@@ -15,4 +16,5 @@ def mixture_em(problem: Problem) -> Side:
         )  # fmt: skip
         return model.fit(problem.X)
 
-    return Side(run, lambda model: model.score(problem.X))
+    # Its fit takes bytes as they are; its score would square them as bytes, modulo 256.
+    return Side(run, lambda model: model.score(np.asarray(problem.X, dtype=float)))
