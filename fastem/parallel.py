@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
 
 _pools: dict[int, ThreadPoolExecutor] = {}
@@ -48,18 +49,48 @@ def in_order(function, items, n_jobs: int | None = None):
         return
     pool = _pools.get(threads)
     if pool is None:
-        pool = _pools[threads] = ThreadPoolExecutor(threads, thread_name_prefix="fastem")
-    waiting = deque()
+        # The calling thread is one of them.
+        pool = _pools[threads] = ThreadPoolExecutor(threads - 1, thread_name_prefix="fastem")
+    waiting: deque[_Work] = deque()
     try:
         for item in items:
-            waiting.append(pool.submit(function, item))
+            waiting.append(_Work(pool, function, item))
             if len(waiting) > threads:
-                yield waiting.popleft().result()
+                yield _first(waiting)
         while waiting:
-            yield waiting.popleft().result()
+            yield _first(waiting)
     finally:
-        for future in waiting:
-            future.cancel()
+        for work in waiting:
+            work.future.cancel()
+
+
+class _Work:
+    """A call that a thread of the pool makes, or this one if it comes first."""
+
+    def __init__(self, pool, function, item):
+        self.call = partial(function, item)
+        self.future = pool.submit(self.call)
+        self.is_here = False
+
+    def take(self) -> bool:
+        """Make the call here, unless it has begun elsewhere."""
+        if self.is_here or not self.future.cancel():
+            return False
+        self.is_here = True
+        self.value = self.call()
+        return True
+
+    def result(self):
+        return self.value if self.is_here else self.future.result()
+
+
+def _first(waiting):
+    """The result of the first; until it is there, this thread works on what nobody has begun."""
+    first = waiting[0]
+    while not (first.is_here or first.future.done()):
+        if not any(work.take() for work in waiting):
+            break
+    return waiting.popleft().result()
 
 
 def add_into(one, other):

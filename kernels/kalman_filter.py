@@ -18,7 +18,7 @@ import numpy as np
 from . import simd
 from .kalman_observation import COMPLETE, MISSING, PARTIAL, reduce
 from .kalman_system import load_observation, load_transition
-from .options import apart, compactly, helper
+from .options import apart, helper
 from .small_matrices import (
     SINGULAR,
     add_columns,
@@ -46,7 +46,7 @@ STEADY = 1e-15
 @helper
 def correct(x, w, step, record):
     """From the predicted P to the filtered covariance in ``new``; False if not definite."""
-    compactly()
+    apart()
     d, r, room = w.d, w.r, w.room
     where = w.record
     multiply_transposed(x, room.P, step.Ct, d, d, r, room.M)
@@ -74,7 +74,7 @@ def correct(x, w, step, record):
 @helper
 def predict(x, w, record):
     """From the filtered covariance in ``new``: the next P, the smoother's gain J, and B."""
-    compactly()
+    apart()
     d, room = w.d, w.room
     where = w.record
     copy(x, room.new, d * d, record + where.F)
@@ -103,7 +103,7 @@ def predict(x, w, record):
 @helper
 def grown(x, n):
     """A longer array that begins as ``x`` does."""
-    compactly()
+    apart()
     y = np.zeros(n)
     for i in range(x.shape[0]):
         y[i] = x[i]
@@ -117,7 +117,7 @@ def filter_covariances(x, w, X, kinds, start, n_steps, index, first):
     Returns the array, which may have grown, and the step at which an observation has no density,
     or -1.
     """
-    compactly()
+    apart()
     d, room, size = w.d, w.room, w.record.size
     copy(x, w.system.V, d * d, room.P)
     previous = np.inf

@@ -23,30 +23,45 @@ LONGEST = 8192
 def lanes_product(x, M, row, column, n, m, y, a, a_stride, width, out, out_stride):
     """``out += M a`` for a (m, width) and out (n, width) in ``y``; M has the given strides."""
     apart()
-    for i in range(n):
+    # Two rows of M at a time, so that what is loaded of a serves both; the last row of an odd
+    # number is taken twice, and stored once.
+    for i in range(0, n, 2):
+        first, second = M + i * row, M + min(i + 1, n - 1) * row
+        to, to2 = out + i * out_stride, out + min(i + 1, n - 1) * out_stride
         k = 0
-        to = out + i * out_stride
         while k + 16 <= width:
             s0, s1 = simd.load(y, to + k), simd.load(y, to + k + 4)
             s2, s3 = simd.load(y, to + k + 8), simd.load(y, to + k + 12)
+            t0, t1 = simd.load(y, to2 + k), simd.load(y, to2 + k + 4)
+            t2, t3 = simd.load(y, to2 + k + 8), simd.load(y, to2 + k + 12)
             for j in range(m):
-                f = simd.splat(x[M + i * row + j * column])
+                f, g = simd.splat(x[first + j * column]), simd.splat(x[second + j * column])
                 at = a + j * a_stride + k
-                s0 = simd.fma(f, simd.load(y, at), s0)
-                s1 = simd.fma(f, simd.load(y, at + 4), s1)
-                s2 = simd.fma(f, simd.load(y, at + 8), s2)
-                s3 = simd.fma(f, simd.load(y, at + 12), s3)
+                v = simd.load(y, at)
+                s0, t0 = simd.fma(f, v, s0), simd.fma(g, v, t0)
+                v = simd.load(y, at + 4)
+                s1, t1 = simd.fma(f, v, s1), simd.fma(g, v, t1)
+                v = simd.load(y, at + 8)
+                s2, t2 = simd.fma(f, v, s2), simd.fma(g, v, t2)
+                v = simd.load(y, at + 12)
+                s3, t3 = simd.fma(f, v, s3), simd.fma(g, v, t3)
             simd.store(y, to + k, s0)
             simd.store(y, to + k + 4, s1)
             simd.store(y, to + k + 8, s2)
             simd.store(y, to + k + 12, s3)
+            simd.store(y, to2 + k, t0)
+            simd.store(y, to2 + k + 4, t1)
+            simd.store(y, to2 + k + 8, t2)
+            simd.store(y, to2 + k + 12, t3)
             k += 16
         while k < width:
-            s = simd.load(y, to + k)
+            s, t = simd.load(y, to + k), simd.load(y, to2 + k)
             for j in range(m):
-                f = simd.splat(x[M + i * row + j * column])
-                s = simd.fma(f, simd.load(y, a + j * a_stride + k), s)
+                v = simd.load(y, a + j * a_stride + k)
+                s = simd.fma(simd.splat(x[first + j * column]), v, s)
+                t = simd.fma(simd.splat(x[second + j * column]), v, t)
             simd.store(y, to + k, s)
+            simd.store(y, to2 + k, t)
             k += 4
 
 

@@ -9,7 +9,7 @@ Whatever is held fixed, the others are the best given it. N is got from a factor
 scatter, and so is semidefinite whatever is rounded.
 """
 
-from .options import compactly, helper, kernel
+from .options import apart, helper, kernel
 from .small_matrices import SINGULAR, factorize, solve
 
 #: What is done with a covariance.
@@ -23,7 +23,7 @@ def regress(x, scatter, mean, n, k, l, free_matrix, free_offset, mode, W, w, N, 
     ``scatter`` (k + l)² and ``mean`` are of (y, x) about its mean, ``n`` is the weight. Scratch has
     room for 2 (k + l)² + k numbers.
     """
-    compactly()
+    apart()
     m = k + l
     if not n > 0.0:
         return
@@ -98,7 +98,7 @@ def maximum(x, k, l, n, free_matrix, free_offset, mode):
 @helper
 def moments(x, a, b, aa, ab, bb, n, k, l, aa_stride, ab_stride, bb_stride, out_scatter, out_mean):
     """The mean of (y, x), about their references, and their scatter about it, from sums."""
-    compactly()
+    apart()
     m = k + l
     for i in range(m):
         s = x[a + i] if i < k else x[b + i - k]
@@ -123,7 +123,7 @@ def maximize(x, w, centre, modes, scratch):
     ``modes`` says of each of m, V, A, b, Q, C, c, R what is done with it: FIXED or not, and for the
     covariances how. Scratch has room for :func:`scratch_size` numbers.
     """
-    compactly()
+    apart()
     d, p, dd, pp, sums, system, room = w.d, w.p, w.dd, w.pp, w.sums, w.system, w.room
     weight, transitions, observed = x[sums.weight], x[sums.transitions], x[sums.observed]
     # The first state: a regression on nothing.
@@ -175,6 +175,6 @@ def maximize(x, w, centre, modes, scratch):
 
 @helper
 def scratch_size(w):
-    compactly()
+    apart()
     m = w.d + max(w.d, w.p)
     return 2 * m + 3 * m * m

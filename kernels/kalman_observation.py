@@ -6,7 +6,7 @@ and the others, the rest, are noise alone. So the filter works in ``r`` coordina
 are observed. When R is singular there is no such turn, and ``y = v - c`` itself, with its own R.
 """
 
-from .options import compactly, helper
+from .options import apart, helper
 from .small_matrices import (
     SINGULAR,
     clear,
@@ -25,7 +25,7 @@ MISSING, COMPLETE, PARTIAL = 0, 1, 2
 @helper
 def find_seen(x, w, X, row):
     """List the coordinates of a row that are not NaN; returns how many. No row has them all."""
-    compactly()
+    apart()
     n = 0
     for j in range(w.p):
         if row < 0 or X[row + j] == X[row + j]:
@@ -41,7 +41,7 @@ def reduce(x, w, X, row, out):
     ``y = G (v - c)``, by the columns of G; C̃ and R̃; the columns of the rest, and how many rows it
     has; how many values are seen; half of log det R. Returns False if R is not definite.
     """
-    compactly()
+    apart()
     d, p, r, rr, pp, room = w.d, w.p, w.r, w.rr, w.pp, w.room
     n = find_seen(x, w, X, row)
     clear(x, out.G, p * rr)
@@ -108,7 +108,7 @@ def fill(x, w, X, row):
     ``v_m = c_m + D h + B (v_o - c_o) + noise of covariance Ω``. D, B (``room.fill``) and Ω have
     rows for the missing coordinates and are zero elsewhere.
     """
-    compactly()
+    apart()
     d, p, room = w.d, w.p, w.room
     n = find_seen(x, w, X, row)
     clear(x, room.D, p * d)

@@ -8,14 +8,14 @@ import numpy as np
 from .kalman_maximize import maximize, scratch_size
 from .kalman_own import add_own
 from .kalman_statistics import expect
-from .options import compactly, helper, kernel
+from .options import apart, helper, kernel
 from .small_matrices import clear
 
 
 @helper
 def _shift_second(x, first, second, n, d, dd, delta):
     """Sums of ``h hᵀ`` and of ``h`` about another point."""
-    compactly()
+    apart()
     for i in range(d):
         for j in range(d):
             s = x[first + i] * x[delta + j] + x[delta + i] * x[first + j]
@@ -27,7 +27,7 @@ def _shift_second(x, first, second, n, d, dd, delta):
 @helper
 def move_reference(x, w, memory):
     """Take the sums about the reference of ``memory``."""
-    compactly()
+    apart()
     d, p, dd, sums = w.d, w.p, w.dd, w.sums
     delta = w.room.delta
     for i in range(d):

@@ -10,7 +10,7 @@ import numpy as np
 
 from .kalman_filter import STEADY
 from .kalman_system import load_observation, load_transition
-from .options import compactly, helper, kernel
+from .options import apart, helper, kernel
 from .small_matrices import (
     add,
     add_congruence,
@@ -24,7 +24,7 @@ from .small_matrices import (
 @helper
 def _add_second(x, w, covariance, a, b, weight, out):
     """``out += weight (covariance + a bᵀ)``, its rows padded."""
-    compactly()
+    apart()
     d, dd = w.d, w.dd
     for i in range(d):
         for j in range(d):
@@ -35,7 +35,7 @@ def _add_second(x, w, covariance, a, b, weight, out):
 @helper
 def _observe(x, w, centre):
     """Sums of observations, from those of the states: ``v = C h + c + noise``."""
-    compactly()
+    apart()
     d, p, dd, pp, room, sums = w.d, w.p, w.dd, w.pp, w.room, w.sums
     n = x[sums.observed]
     # About the reference and the centre, v' = C h' + γ.
@@ -71,7 +71,7 @@ def _observe(x, w, centre):
 @helper
 def add_own(x, w, lengths, shares, centre):
     """Set the sums to ``S(Θ)``, about their reference; lengths ascend. False if infinite."""
-    compactly()
+    apart()
     d, dd, room, sums = w.d, w.dd, w.room, w.sums
     n = d * d
     begin = sums.first

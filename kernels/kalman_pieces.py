@@ -16,7 +16,7 @@ from .kalman_observation import reduce
 from .kalman_smoother import smooth_covariances, smooth_means
 from .kalman_statistics import add_covariances, add_means
 from .kalman_system import load_observation, load_transition
-from .options import apart, compactly, helper, kernel
+from .options import apart, helper, kernel
 from .small_matrices import add_columns, clear, set_columns
 
 #: What may be left of an error of the state, in standard deviations of the state. The state where
@@ -35,7 +35,7 @@ LONG = 512
 @helper
 def _filter_matrix(x, w, record, out):
     """``A (I - K C)``: what becomes of an error of the predicted state in one step."""
-    compactly()
+    apart()
     d, r, dd, rr, room, where = w.d, w.r, w.dd, w.rr, w.room, w.record
     for j in range(d):
         clear(x, w.predicted, dd)
@@ -51,7 +51,7 @@ def _filter_matrix(x, w, record, out):
 @helper
 def _steps_to_forget(matrix, unit):
     """Steps after which a recursion with ``matrix`` has forgotten its beginning; 0 if too many."""
-    compactly()
+    apart()
     d = matrix.shape[0]
     step = np.empty((d, d))
     for i in range(d):
@@ -75,7 +75,7 @@ def _steps_to_forget(matrix, unit):
 
 @helper
 def _product(a, b):
-    compactly()
+    apart()
     d = a.shape[0]
     out = np.zeros((d, d))
     for i in range(d):
@@ -88,7 +88,7 @@ def _product(a, b):
 @helper
 def lead_of(x, w, record):
     """Steps after which filter and smoother have both forgotten where they began, or 0."""
-    compactly()
+    apart()
     d, dd, where = w.d, w.dd, w.record
     unit = np.empty(d)
     for i in range(d):
@@ -114,7 +114,7 @@ def pieces_of(x, w, n_steps, index, first):
 
     All zero if it is too short, or forgets too slowly.
     """
-    compactly()
+    apart()
     steady = first[index[n_steps - 1]]
     if n_steps - steady < 2 * _LEAD * _FEWEST:
         return 0, 0, 0, 0

@@ -10,7 +10,7 @@ from . import simd
 from .kalman_filter import STEADY
 from .kalman_observation import MISSING, PARTIAL, fill
 from .kalman_system import load_observation
-from .options import apart, compactly, helper
+from .options import apart, helper
 from .small_matrices import (
     add,
     add_columns,
@@ -24,7 +24,7 @@ from .small_matrices import (
 
 @helper
 def _write(x, a, n, out, t):
-    compactly()
+    apart()
     for i in range(n):
         for j in range(n):
             out[t, i, j] = x[a + i * n + j]
@@ -38,7 +38,7 @@ def smooth_covariances(x, w, X, kinds, start, n_steps, index, first, each, each_
     neighbours (later, earlier); and, over partial steps, of what is missing with itself, vv, and
     with the state, vh. ``each`` and ``each_lag``, unless empty, receive those of every step.
     """
-    compactly()
+    apart()
     d, p, dd, room, where, sums = w.d, w.p, w.dd, w.room, w.record, w.covariances
     n = d * d
     clear(x, sums.first, sums.vh + p * d - sums.first)
@@ -70,7 +70,8 @@ def smooth_covariances(x, w, X, kinds, start, n_steps, index, first, each, each_
             add(x, room.lag, count - 1.0, n, sums.lag)
         kind = kinds[start + t]
         add(x, room.V, float(count), n, sums.unseen if kind == MISSING else sums.seen)
-        if kind == PARTIAL:
+        # Whoever asks for each state does not ask for what the observations miss.
+        if kind == PARTIAL and each.shape[0] == 0:
             if w.varies:
                 load_observation(x, w, t)
             fill(x, w, X, (start + t) * p)

@@ -19,13 +19,13 @@ from .kalman_lanes import (
 from .kalman_observation import COMPLETE, MISSING, PARTIAL, fill, reduce
 from .kalman_smoother import smooth_covariances, smooth_means
 from .kalman_system import load_observation, load_transition
-from .options import apart, compactly, helper, kernel
+from .options import apart, helper, kernel
 from .small_matrices import add_outer, add_vector, copy
 
 
 @helper
 def _add_padded(x, a, weight, n, m, stride, out):
-    compactly()
+    apart()
     for i in range(n):
         for j in range(m):
             x[out + i * stride + j] += weight * x[a + i * m + j]
@@ -34,7 +34,7 @@ def _add_padded(x, a, weight, n, m, stride, out):
 @helper
 def add_covariances(x, w, weight):
     """Add the sums of a sequence's covariances."""
-    compactly()
+    apart()
     d, p, dd, c, s = w.d, w.p, w.dd, w.covariances, w.sums
     _add_padded(x, c.first, weight, d, d, dd, s.first2)
     _add_padded(x, c.last, weight, d, d, dd, s.last2)
@@ -115,7 +115,7 @@ def add_means(x, w, X, kinds, start, n_steps, begin, end, weight, centre, with_r
 @helper
 def alike(w, kinds, starts, order, shares, i, n_steps, with_rest):
     """How many sequences from the i-th on go side by side: complete, and all of one length."""
-    compactly()
+    apart()
     most = lanes_for(w, n_steps)
     if w.varies or with_rest:
         return 0

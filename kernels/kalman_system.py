@@ -4,7 +4,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from .options import compactly, helper
+from .options import apart, helper
 from .small_matrices import copy, pad, store_columns
 
 #: What there is for one kind of step: see kalman_observation.
@@ -150,7 +150,7 @@ def _value(expression, values):
 @helper
 def load_transition(x, w, t):
     """Put A, b and Q of step ``t`` where they are used."""
-    compactly()
+    apart()
     d, room, system, stride = w.d, w.room, w.system, w.stride
     copy(x, system.A + t * stride.A, d * d, room.A)
     copy(x, system.b + t * stride.b, d, room.b)
@@ -161,7 +161,7 @@ def load_transition(x, w, t):
 @helper
 def load_observation(x, w, t):
     """Put C, c and R of step ``t`` where they are used."""
-    compactly()
+    apart()
     d, p, room, system, stride = w.d, w.p, w.room, w.system, w.stride
     copy(x, system.C + t * stride.C, p * d, room.C)
     copy(x, system.c + t * stride.c, p, room.c)

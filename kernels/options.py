@@ -170,10 +170,6 @@ def _attributes(name, *attributes):
 #: paste it into each of them and optimise it there again.
 apart = _attributes("apart", "noinline")
 
-#: The same, and compile it small: for short loops over small matrices, which LLVM would otherwise
-#: unroll and vectorise.
-compactly = _attributes("compactly", "noinline", "optsize")
-
 #: Called at the head of a helper: paste it into its callers whatever its size, where LLVM knows
 #: which arrays cannot overlap.
 within = _attributes("within", "alwaysinline")

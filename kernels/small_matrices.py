@@ -11,7 +11,7 @@ matrices that multiply them are kept as padded columns: see :func:`add_columns`.
 import numpy as np
 
 from . import simd
-from .options import compactly, helper
+from .options import apart, helper
 
 #: A pivot this small beside the entry it came from is rounding, and the matrix singular there.
 SINGULAR = 1e-14
@@ -25,7 +25,7 @@ def pad(n):
 @helper
 def clear(x, out, n):
     """``n`` zeros from ``out`` on."""
-    compactly()
+    apart()
     for i in range(n):
         x[out + i] = 0.0
 
@@ -33,7 +33,7 @@ def clear(x, out, n):
 @helper
 def copy(x, a, n, out):
     """``n`` numbers from ``a`` to ``out``."""
-    compactly()
+    apart()
     for i in range(n):
         x[out + i] = x[a + i]
 
@@ -41,7 +41,7 @@ def copy(x, a, n, out):
 @helper
 def add(x, a, factor, n, out):
     """``n`` numbers from ``a``, times a factor, onto those from ``out``."""
-    compactly()
+    apart()
     for i in range(n):
         x[out + i] += factor * x[a + i]
 
@@ -49,7 +49,7 @@ def add(x, a, factor, n, out):
 @helper
 def multiply(x, a, b, n, k, m, out):
     """``out = a b`` for a (n, k) and b (k, m)."""
-    compactly()
+    apart()
     for i in range(n):
         for j in range(m):
             s = 0.0
@@ -61,7 +61,7 @@ def multiply(x, a, b, n, k, m, out):
 @helper
 def multiply_transposed(x, a, b, n, k, m, out):
     """``out = a bᵀ`` for a (n, k) and b (m, k)."""
-    compactly()
+    apart()
     for i in range(n):
         for j in range(m):
             s = 0.0
@@ -73,7 +73,7 @@ def multiply_transposed(x, a, b, n, k, m, out):
 @helper
 def add_congruence(x, f, p, n, k, scratch, out):
     """``out += f p fᵀ`` for f (n, k) and a symmetric p; exactly symmetric. Scratch is (n, k)."""
-    compactly()
+    apart()
     multiply(x, f, p, n, k, k, scratch)
     for i in range(n):
         for j in range(i + 1):
@@ -88,7 +88,7 @@ def add_congruence(x, f, p, n, k, scratch, out):
 @helper
 def subtract_from_identity(x, a, n):
     """``a ← 1 - a``."""
-    compactly()
+    apart()
     for i in range(n):
         for j in range(n):
             x[a + i * n + j] = (1.0 if i == j else 0.0) - x[a + i * n + j]
@@ -101,7 +101,7 @@ def factorize(x, a, n, tolerance, out):
     A pivot below ``tolerance`` times its diagonal entry, or not positive, leaves a column of
     zeros: the factor of a singular matrix.
     """
-    compactly()
+    apart()
     rank = 0
     for c in range(n):
         for r in range(c):
@@ -124,7 +124,7 @@ def factorize(x, a, n, tolerance, out):
 @helper
 def half_log_determinant(x, lower, n):
     """The sum of the logarithms of a factor's diagonal."""
-    compactly()
+    apart()
     s = 0.0
     for i in range(n):
         s += np.log(x[lower + i * n + i])
@@ -134,7 +134,7 @@ def half_log_determinant(x, lower, n):
 @helper
 def invert_lower(x, lower, n, out):
     """``out = lower⁻¹`` for a lower triangle without zeros on its diagonal."""
-    compactly()
+    apart()
     for r in range(n):
         unit = 1.0 / x[lower + r * n + r]
         for c in range(n):
@@ -148,7 +148,7 @@ def invert_lower(x, lower, n, out):
 @helper
 def solve(x, lower, n, m, rhs):
     """``rhs ← (lower lowerᵀ)⁻¹ rhs`` for rhs (n, m), with zero where a pivot is zero."""
-    compactly()
+    apart()
     for step in range(2 * n):
         back = step >= n
         r = 2 * n - 1 - step if back else step
@@ -166,7 +166,7 @@ def solve(x, lower, n, m, rhs):
 @helper
 def triangularize(x, a, n_rows, width, n_columns):
     """Make the leading columns upper triangular by reflections of all ``width`` columns."""
-    compactly()
+    apart()
     for c in range(min(n_columns, n_rows)):
         norm = 0.0
         for r in range(c, n_rows):
@@ -194,7 +194,7 @@ def triangularize(x, a, n_rows, width, n_columns):
 @helper
 def largest_change(x, new, old, n):
     """The largest change of an entry of a covariance, beside its two standard deviations."""
-    compactly()
+    apart()
     worst = 0.0
     for i in range(n):
         for j in range(i + 1):
@@ -208,7 +208,7 @@ def largest_change(x, new, old, n):
 @helper
 def store_columns(x, a, n, m, sign, stride, out):
     """Write ``sign`` times a (n, m) as columns padded to ``stride``, for :func:`add_columns`."""
-    compactly()
+    apart()
     for j in range(m):
         for i in range(stride):
             x[out + j * stride + i] = sign * x[a + i * m + j] if i < n else 0.0
