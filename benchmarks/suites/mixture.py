@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -9,122 +10,97 @@ import numpy as np
 import fastem
 from fastem.bench import mixtures
 from fastem.bench.mixtures import MixtureShape
-from fastem.bench.timing import best_of
 
 from . import measuring
+from .measuring import doublings, fewer, named
 
 _BASE = MixtureShape("full", 200_000, 16, 16)
-_SHAPES = measuring.with_doublings(
-    [
-        MixtureShape("full", 200_000, 2, 8),
-        _BASE,
-        MixtureShape("full", 100_000, 64, 10),
-        MixtureShape("full", 20_000, 784, 10, "Fashion-MNIST"),
-        MixtureShape("full", 500_000, 54, 7),
-        MixtureShape("diag", 500_000, 54, 7),
-        MixtureShape("diag", 60_000, 784, 10, "Fashion-MNIST"),
-        MixtureShape("diag", 200_000, 16, 16),
-        MixtureShape("tied", 200_000, 16, 16),
-        MixtureShape("spherical", 200_000, 16, 16),
-    ],
+_SHAPES = named(
+    MixtureShape("full", 200_000, 2, 8),
     _BASE,
-    ("n_samples", "n_features", "n_components"),
+    MixtureShape("full", 100_000, 64, 10),
+    MixtureShape("full", 20_000, 784, 10, "Fashion-MNIST"),
+    MixtureShape("full", 500_000, 54, 7),
+    MixtureShape("diag", 500_000, 54, 7),
+    MixtureShape("diag", 60_000, 784, 10, "Fashion-MNIST"),
+    *doublings(_BASE, "n_samples", "n_features", "n_components"),
 )
-_USED = (_BASE, MixtureShape("full", 200_000, 2, 8), MixtureShape("diag", 200_000, 16, 16))
-_FEW = {
-    f"{kind}-{n}x{d}x{k}": MixtureShape(kind, n, d, k)
-    for n, d, k in [(20_000, 2, 8), (20_000, 16, 16)]
-    for kind in ("full", "diag")
-}
+_OTHER_COVARIANCES = named(
+    *(_BASE._replace(covariance_type=kind) for kind in ("diag", "tied", "spherical"))
+)
+_WIDE = [name for name in _SHAPES if name.shape.n_features > 500]
+_NARROW = [name for name in _SHAPES if name not in _WIDE]
+_SMALL = named(*(MixtureShape(kind, 2000, D, 16) for kind in ("full", "diag") for D in (16, 64)))
 
 
-def _fitted(shape):
-    problem = shape.problem()
-    problem.settings["reg_covar"] = 1e-6
-    return mixtures.em(problem).run(1), problem.X
+class _Mixture:
+    @staticmethod
+    def fitted(shape):
+        problem = shape.problem()
+        problem.settings["reg_covar"] = 1e-6
+        return mixtures.em(problem).run(1), (problem.X,)
+
+    @staticmethod
+    def checked(X):
+        return X
 
 
-class Iteration(measuring._IterationOfProducts):
+class Iteration(_Mixture, measuring._Iteration):
     """One step of batch EM."""
 
-    shapes = _SHAPES
-    params: ClassVar = list(_SHAPES)
-
-    def prepare(self, shape):
-        model, X = _fitted(shape)
-        return model._model(), X
+    params = _SHAPES + _OTHER_COVARIANCES
 
 
-class Online:
-    """One pass of online EM, one observation at a time and in mini-batches."""
+class Online(_Mixture, measuring._Online):
+    """One pass of online EM, one observation at a time."""
 
-    params: ClassVar = [list(_FEW), [1, 100]]
-    param_names = ("shape", "batch_size")
-    timeout = 300
-
-    def setup(self, name, batch_size):
-        self.model, self.X = _fitted(_FEW[name])
-        self.model.set_params(batch_size=batch_size, learning_rate=fastem.Decay(0.1, 0.6))
-        self.model.partial_fit(self.X[:200])
-
-    def time_epoch(self, name, batch_size):
-        self.model.partial_fit(self.X)
-
-    def track_observations_per_second(self, name, batch_size):
-        return len(self.X) / best_of(lambda: self.time_epoch(name, batch_size), 3)
-
-    track_observations_per_second.unit = "observations/s"
+    # A wide row takes milliseconds.
+    params = fewer(_NARROW, "n_samples", 20_000) + fewer(_WIDE, "n_samples", 200)
+    settings: ClassVar = {"batch_size": 1, "learning_rate": fastem.Decay(0.1, 0.6)}
 
 
-class Use:
-    """Scoring and predicting."""
+class MiniBatches(Online):
+    """The same, a hundred observations at a time."""
 
-    params: ClassVar = [name for name, shape in _SHAPES.items() if shape in _USED]
-    param_names = ("shape",)
-    timeout = 300
-
-    def setup(self, name):
-        self.model, self.X = _fitted(_SHAPES[name])
-        self.model.predict_proba(self.X[:10])
-
-    def time_score(self, name):
-        self.model.score(self.X)
-
-    def time_predict_proba(self, name):
-        self.model.predict_proba(self.X)
-
-    def peakmem_score(self, name):
-        self.model.score(self.X)
+    params = fewer(named(_BASE, _BASE._replace(covariance_type="diag")), "n_samples", 20_000)
+    settings: ClassVar = {"batch_size": 100}
 
 
-class Combine:
-    """Combining twenty fitted models, and comparing two."""
+class Score(_Mixture, measuring._Using):
+    """The log-likelihood."""
 
-    params: ClassVar = [["full", "diag"], [16, 64]]
-    param_names = ("covariance", "columns")
-
-    def setup(self, kind, n_columns):
-        self.model, _ = _fitted(MixtureShape(kind, 2000, n_columns, 16))
-        self.time_combine_20(kind, n_columns)
-
-    def time_combine_20(self, kind, n_columns):
-        fastem.combine([self.model] * 20)
-
-    def time_divergence(self, kind, n_columns):
-        fastem.divergence(self.model, self.model)
+    params = _SHAPES
 
 
-class Families:
+class Posteriors(_Mixture, measuring._Using):
+    """The probabilities of the components."""
+
+    params = _SHAPES[:2] + _OTHER_COVARIANCES[:1]
+    method = "predict_proba"
+
+
+class Combine(_Mixture, measuring._Combine):
+    """Combining twenty fitted models."""
+
+    params = _SMALL
+
+
+class Divergence(_Mixture, measuring._Divergence):
+    """Comparing two fitted models."""
+
+    params = _SMALL
+
+
+class Families(measuring._Timed):
     """One step of batch EM for the other families, 100,000 rows of ten columns, K = 8."""
 
-    params: ClassVar = ["poisson", "bernoulli", "multinomial", "exponential", "gamma", "beta"]
+    params = ("poisson", "bernoulli", "multinomial", "exponential", "gamma", "beta")
     param_names = ("family",)
-    timeout = 300
 
-    def setup(self, family):
+    def prepare(self, family):
         rng = np.random.default_rng(0)
         level = rng.random((8, 10))[rng.integers(8, size=100_000)]
-        self.X = {
+        X = {
             "poisson": lambda: rng.poisson(10 * level),
             "bernoulli": lambda: (rng.random(level.shape) < level).astype(np.uint8),
             "multinomial": lambda: rng.poisson(10 * level),
@@ -133,14 +109,11 @@ class Families:
             "beta": lambda: rng.beta(2.0, 1 + level).clip(1e-9, 1 - 1e-9),
         }[family]()
         estimator = fastem.Mixture(family, 8, random_state=0, max_iter=1, init_params="random")
-        self.model = estimator.fit(self.X)._model()
-
-    def time_iteration(self, family):
-        self.model.maximize(self.model.expect(self.X).statistics)
+        return partial(measuring.iteration, estimator.fit(X)._model(), X)
 
 
 class FirstCall(measuring._FirstCall):
-    """The import, and the first fit of a Gaussian mixture."""
+    """The first fit of a Gaussian mixture."""
 
     estimator = "GaussianMixture"
     data = "X = rng.normal(size=(1000, 5))"
