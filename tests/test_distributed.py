@@ -209,9 +209,8 @@ def test_data_frames_keep_their_names(client):
 
 
 def test_dask_data_frames(client):
-    pd = pytest.importorskip("pandas")
-    pytest.importorskip("pyarrow")  # Dask's frames need it
     import dask.dataframe as dd
+    import pandas as pd
 
     frame = pd.DataFrame(points(), columns=["a", "b", "c", "d"])
     weights = weights_of(len(frame))
