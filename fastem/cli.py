@@ -39,7 +39,7 @@ def _add_reproduce(commands):
     size = parser.add_mutually_exclusive_group()
     size.add_argument(
         "--full", action="store_true",
-        help="the paper's sizes and data sets, 20 starts (half an hour on two cores)",
+        help="the paper's sizes and data sets, 20 starts (under an hour on two cores)",
     )  # fmt: skip
     size.add_argument("--quick", action="store_true", help="one start, small: does it run?")
     parser.add_argument("--starts", type=int, help="random starts (default 3; 20 with --full)")
