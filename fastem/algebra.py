@@ -56,7 +56,11 @@ def step(model, expectation, eta, memory: Statistics | None = None):
     rho = step_size(rates(eta, 1, 1)[0])
     if memory is None:
         memory = model.own(expectation.horizon)
-    statistics = expectation.statistics * rho + memory * (1.0 - rho)
+    new, inertia = expectation.statistics * rho, memory * (1.0 - rho)
+    if hasattr(model, "revived"):
+        # A component that comes back from hardly any weight brings a memory to begin with.
+        inertia = model.revived(inertia, new, rho / expectation.weight, expectation.horizon)
+    statistics = new + inertia
     return model.maximize(statistics), statistics
 
 

@@ -11,7 +11,7 @@ from .count_tables import as_rows
 from .data import Remote, Stream, Table, is_stream
 from .dirichlet_model import check_alpha
 from .estimator import OnlineEstimator
-from .learning_rate import rates
+from .learning_rate import batch_weights, schedule
 
 __all__ = ["BaseDirichlet"]
 
@@ -118,8 +118,11 @@ class BaseDirichlet(DensityMixin, OnlineEstimator):
         """Learn online from new rows.
 
         Each batch moves the model to the minimum of the batch's loss plus the divergence from the
-        present model over the learning rate. The batches are mini-batches of ``batch_size`` rows,
-        or all of ``X`` if that is None. The first call starts the model from its rows.
+        present model over the learning rate. The batches are mini-batches of ``batch_size`` rows;
+        if that is None, all of ``X``, or 1000 rows of a stream. A batch that weighs less than a
+        whole one moves the model less, and batches go on from one array of a stream to the next:
+        how a stream is cut makes no difference. The first call starts the model from its rows,
+        of a stream from the first 10,000.
 
         Parameters
         ----------
@@ -135,35 +138,37 @@ class BaseDirichlet(DensityMixin, OnlineEstimator):
         with self._all_or_nothing():
             started = hasattr(self, "alpha_")
             data = self._check_data(X, sample_weight, reset=not started, once=True)
-            for table in data.tables():
-                self._learn(table)
+            tables, size, start = self._online_tables(
+                data, streamed=isinstance(data, Stream), started=started
+            )
+            model = None if start is None else self._begin_online(start)
+            for table in tables:
+                self._learn(table, size, model)
+                model = None
         return self
 
-    def _learn(self, table):
-        """Take online steps over the rows of a table."""
+    def _begin_online(self, table):
+        """The first model of online learning, from its first rows."""
+        if self.alpha_init is not None:
+            return self._make_model(self._given_alpha(table.X.shape[1]))
+        return self._make_model(self._first_alpha(table))
+
+    def _learn(self, table, size, model=None):
+        """Take online steps over the rows of a table, in batches of ``size``."""
         X, sample_weight = table.X, table.sample_weight
-        n_rows = X.shape[0]
-        if hasattr(self, "alpha_"):
-            model = self._model()
-        else:
-            given = self.alpha_init is not None
-            start = self._given_alpha(X.shape[1]) if given else self._first_alpha(table)
-            model = self._make_model(start)
-            self.converged_ = False
-            self.n_iter_ = 0
-            self.lower_bound_ = -np.inf
-            self.lower_bounds_ = []
-        done = getattr(self, "n_steps_", 0)
+        model = self._model() if model is None else model
         memory = None
         if self.memory == "statistics":
             memory = getattr(self, "statistics_", None)
             if memory is None:
                 memory = model.own()
-        batch_size = min(self.batch_size or n_rows, n_rows)
-        n_steps = -(-n_rows // batch_size)
-        etas = rates(self.learning_rate, done + 1, n_steps)
+        weights = batch_weights(len(table), size, sample_weight)
+        clock = self._clock
+        done = int(clock.steps)
+        etas, clock = schedule(self.learning_rate, clock, weights, size)
+        batch_size = min(size, len(table))
         steps = max(1, _ROWS_AT_A_TIME // batch_size)
-        for first in range(0, n_steps, steps):
+        for first in range(0, len(etas), steps):
             part = slice(first * batch_size, (first + steps) * batch_size)
             weights = None if sample_weight is None else sample_weight[part]
             model, memory = model.learn_online(
@@ -171,7 +176,7 @@ class BaseDirichlet(DensityMixin, OnlineEstimator):
                 **self._online_options(done + first),
             )  # fmt: skip
         self._set_model(model)
-        self.n_steps_ = done + n_steps
+        self._set_clock(clock)
         if memory is None:
             self._forget()
         else:

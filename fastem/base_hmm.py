@@ -17,7 +17,7 @@ from .estimator import OnlineEstimator
 from .hmm_inference import HMMInference
 from .hmm_model import HMMModel
 from .hmm_priors import dirichlet_mode
-from .learning_rate import DEFAULT_RATE, rates
+from .learning_rate import DEFAULT_RATE, batch_weights, schedule
 from .sequence_checks import check_possible, check_values
 from .sequences import Sequences, SequenceStream, as_sequences, check_total
 
@@ -47,6 +47,7 @@ class BaseHMM(HMMInference, OnlineEstimator):
     _letters = {"startprob": "s", "transmat": "t"}  # noqa: RUF012
     #: What the family calls the parameters that are shown under another name.
     _family_names = {}  # noqa: RUF012
+    _stream_batch = 100
     #: Whether the chain of the start is drawn at random.
     _random_chain = True
     #: The model; tests put a naive one in its place.
@@ -451,8 +452,8 @@ class BaseHMM(HMMInference, OnlineEstimator):
                 break
         for name in ("lengths_", "n_sequences_"):
             vars(self).pop(name, None)
+        self.n_observations_ = 0.0 if expectation is None else expectation.weight
         if expectation is not None:
-            self.n_sequences_ = expectation.weight
             if not self._absorbing():
                 model = model.with_horizon(expectation.horizon[0])
         return model
@@ -482,10 +483,12 @@ class BaseHMM(HMMInference, OnlineEstimator):
         """Learn online from new sequences.
 
         Each batch moves the model to the minimum of the batch's loss plus the divergence from the
-        present model over the learning rate. The batches are ``batch_size`` sequences each, or
-        all of the call's (of an iterator: those read at a time) if that is None. The first call
-        starts the model from its rows, except for attributes that are set. Priors have no part
-        in it: the present model is what is held on to.
+        present model over the learning rate. The batches are ``batch_size`` sequences each; if
+        that is None, all of the call's, or 100 of a stream. A batch that weighs less than a whole
+        one moves the model less, and batches go on from one item of a stream to the next: how a
+        stream is cut makes no difference. The first call starts the model from its rows, of a
+        stream from the first sequences of 10,000 rows or more, except for attributes that are
+        set. Priors have no part in it: the present model is what is held on to.
 
         Parameters
         ----------
@@ -505,21 +508,29 @@ class BaseHMM(HMMInference, OnlineEstimator):
             data = self._check_data(
                 X, lengths, sample_weight, cut_off, reset=not started, once=True
             )
-            for table in data.tables():
-                self._learn(table)
+            streamed = not isinstance(data, Sequences)
+            if not streamed:
+                check_total(data)
+            tables, size, start = self._online_tables(data, streamed=streamed, started=started)
+            model = None if start is None else self._begin_online(start)
+            for table in tables:
+                self._learn(table, size, model)
+                model = None
         return self
 
     def _is_complete(self):
         return all(hasattr(self, name) for name in self._attributes())
 
-    def _learn(self, table):
-        """Take online steps over the sequences of a table."""
+    def _begin_online(self, table):
+        """The first model of online learning, from its first sequences."""
         check_total(table)
-        if self._is_complete():
-            model = self._model()
-        else:
-            model = self._start(table, overwrite=False)
-        done = getattr(self, "n_steps_", 0)
+        return self._start(table, overwrite=False)
+
+    def _learn(self, table, size, model=None):
+        """Take online steps over the sequences of a table, in batches of ``size``."""
+        if not table.total_weight > 0:
+            return
+        model = self._model() if model is None else model
         memory = None
         if self.memory == "statistics":
             memory = getattr(self, "statistics_", None)
@@ -527,29 +538,21 @@ class BaseHMM(HMMInference, OnlineEstimator):
                 expectation = model.expect(table)
                 check_possible(model, table, expectation.log_likelihood)
                 memory = model.own(expectation.horizon)
-        n_sequences = len(table)
-        batch_size = min(self.batch_size or n_sequences, n_sequences)
-        n_steps = -(-n_sequences // batch_size)
-        etas = rates(self.learning_rate, done + 1, n_steps)
-        model, memory, _ = model.learn_online(table, etas, batch_size, memory)
+        weights = batch_weights(len(table), size, table.sample_weight)
+        etas, clock = schedule(self.learning_rate, self._clock, weights, size)
+        model, memory, _ = model.learn_online(table, etas, min(size, len(table)), memory)
         self._set_model(model)
         self._count(table)
-        self.n_steps_ = done + n_steps
+        self._set_clock(clock)
         if memory is None:
             self._forget()
         else:
             self.statistics_ = memory
-        if not hasattr(self, "n_iter_"):
-            self.converged_ = False
-            self.n_iter_ = 0
-            self.lower_bound_ = -np.inf
-            self.lower_bounds_ = []
 
     def _count(self, table):
         """Add the lengths of new sequences to those that were seen before."""
         new = table.total_weight
-        total = getattr(self, "n_sequences_", 0.0) + new
-        self.n_sequences_ = total
+        total = self._clock.observations + new
         if not self._absorbing():
             lengths = table.horizon
             if hasattr(self, "lengths_"):

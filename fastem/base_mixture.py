@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from . import algebra
 from .data import Remote, Stream, Table, is_stream, nearby, readable
 from .estimator import OnlineEstimator
-from .learning_rate import rates
+from .learning_rate import batch_weights, schedule
 from .mixture_model import MixtureModel
 from .row_sample import sample_rows
 
@@ -249,7 +249,6 @@ class BaseMixture(DensityMixin, OnlineEstimator):
             self._set_model(best.pop("model"))
             for name, value in best.items():
                 setattr(self, name, value)
-            self.n_steps_ = 0
             self._forget()
         return data
 
@@ -276,10 +275,11 @@ class BaseMixture(DensityMixin, OnlineEstimator):
     def _run(self, model, data, lower_bound):
         """EM from ``model`` until the mean log-likelihood changes by less than ``tol``."""
         lower_bounds, converged = [], False
-        n_iter = 0
+        n_iter, weight = 0, 0.0
         begun = previous_time = perf_counter()
         for n_iter in range(1, self.max_iter + 1):
             expectation = model.expect(data)
+            weight = expectation.weight
             model = model.maximize(expectation.statistics)
             change = expectation.log_likelihood - lower_bound
             lower_bound = expectation.log_likelihood
@@ -307,6 +307,8 @@ class BaseMixture(DensityMixin, OnlineEstimator):
             "n_iter_": n_iter,
             "lower_bound_": lower_bounds[-1] if lower_bounds else -np.inf,
             "lower_bounds_": lower_bounds,
+            "n_steps_": 0,
+            "n_observations_": weight,
         }
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -314,8 +316,11 @@ class BaseMixture(DensityMixin, OnlineEstimator):
         """Learn online from new rows.
 
         Each batch moves the model to the minimum of the batch's loss plus the divergence from the
-        present model over the learning rate. The batches are mini-batches of ``batch_size`` rows,
-        or all of ``X`` if that is None. The first call starts the model from its rows.
+        present model over the learning rate. The batches are mini-batches of ``batch_size`` rows;
+        if that is None, all of ``X``, or 1000 rows of a stream. A batch that weighs less than a
+        whole one moves the model less, and batches go on from one array of a stream to the next:
+        how a stream is cut makes no difference. The first call starts the model from its rows,
+        of a stream from the first 10,000.
 
         Parameters
         ----------
@@ -329,46 +334,61 @@ class BaseMixture(DensityMixin, OnlineEstimator):
         """
         self._check_settings(self._online_constraints)
         with self._all_or_nothing():
-            if is_stream(X):
+            streamed = is_stream(X)
+            if streamed:
                 if sample_weight is not None:
                     raise ValueError(_WEIGHTS_OF_STREAM)
-                for table in Stream(X, self._check_batch, once=True).tables():
-                    self._learn(table)
+                data = Stream(X, self._batch_check(), once=True)
             else:
-                self._learn(Table(*self._check_batch(X, sample_weight)))
+                data = Table(*self._batch_check()(X, sample_weight))
+            tables, size, start = self._online_tables(
+                data, streamed=streamed, started=hasattr(self, "weights_")
+            )
+            model = None if start is None else self._begin_online(start)
+            for table in tables:
+                self._learn(table, size, model)
+                model = None
         return self
 
-    def _check_batch(self, X, sample_weight):
-        X, sample_weight = self._check_table(X, sample_weight, reset=not hasattr(self, "weights_"))
-        _check_total(sample_weight)
-        return X, sample_weight
+    def _batch_check(self):
+        """A function that checks the arrays to learn from, the first for its columns too."""
+        first = not hasattr(self, "weights_")
 
-    def _learn(self, table):
-        """Take online steps over the rows of a table."""
+        def check(X, sample_weight):
+            nonlocal first
+            X, sample_weight = self._check_table(X, sample_weight, reset=first)
+            first = False
+            _check_total(sample_weight)
+            return X, sample_weight
+
+        return check
+
+    def _begin_online(self, table):
+        """The first model of online learning, from its first rows."""
+        return self._start(table, check_random_state(self.random_state))
+
+    def _learn(self, table, size, model=None):
+        """Take online steps over the rows of a table, in batches of ``size``."""
         X, sample_weight = table.X, table.sample_weight
-        started = hasattr(self, "weights_")
-        if started:
+        if model is None:
             model = self._model()
             # A start by single points may leave weights that do not sum to one.
             if abs(model.weights.sum() - 1) > 1e-6:
                 parameters = model.parameters
                 parameters["weights"] = model.weights / model.weights.sum()
                 model = model.with_parameters(parameters)
-        else:
-            model = self._start(table, check_random_state(self.random_state))
-        done = getattr(self, "n_steps_", 0)
         memory = None
         if self.memory == "statistics":
             memory = getattr(self, "statistics_", None)
             if memory is None:
                 memory = model.own(model.expect(table).horizon)
-        batch_size = min(self.batch_size or len(X), len(X))
-        n_steps = -(-len(X) // batch_size)
-        etas = rates(self.learning_rate, done + 1, n_steps)
-        if self.batch_size is not None and model.family.compiled:
+        weights_of_batches = batch_weights(len(X), size, sample_weight)
+        etas, clock = schedule(self.learning_rate, self._clock, weights_of_batches, size)
+        batch_size = min(size, len(X))
+        if model.family.compiled and (self.batch_size is not None or len(etas) > 1):
             # Rows that kernels cannot read in place are copied, so a bounded number at a time.
-            steps = n_steps if readable(X) else max(1, _CHECKED_ROWS // batch_size)
-            for first in range(0, n_steps, steps):
+            steps = len(etas) if readable(X) else max(1, _CHECKED_ROWS // batch_size)
+            for first in range(0, len(etas), steps):
                 part = slice(first * batch_size, (first + steps) * batch_size)
                 weights = None if sample_weight is None else sample_weight[part]
                 model, memory, _ = model.learn_online(
@@ -376,25 +396,16 @@ class BaseMixture(DensityMixin, OnlineEstimator):
                 )
         else:
             for step, start in enumerate(range(0, len(X), batch_size)):
-                part = slice(start, start + batch_size)
-                weights = None if sample_weight is None else sample_weight[part]
-                if weights is not None and not weights.any():
-                    continue
-                model, statistics = algebra.online(
-                    model, Table(X[part], weights), etas[step], memory
-                )
-                memory = None if memory is None else statistics
+                part = table.part(start, start + batch_size)
+                if weights_of_batches[step] > 0:
+                    model, statistics = algebra.online(model, part, etas[step], memory)
+                    memory = None if memory is None else statistics
         self._set_model(model)
-        self.n_steps_ = done + n_steps
+        self._set_clock(clock)
         if memory is None:
             self._forget()
         else:
             self.statistics_ = memory
-        if not started:
-            self.converged_ = False
-            self.n_iter_ = 0
-            self.lower_bound_ = -np.inf
-            self.lower_bounds_ = []
 
     # Using the model -------------------------------------------------------------------------
 

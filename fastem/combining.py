@@ -118,6 +118,8 @@ def _merge(models, function):
     result.lower_bounds_ = []
     # Online learning goes on where the model that has seen most left off.
     result.n_steps_ = max(getattr(model, "n_steps_", 0) for model in models)
+    # And it has the observations of all behind it.
+    result.n_observations_ = sum(getattr(model, "n_observations_", 0.0) for model in models)
     return result
 
 

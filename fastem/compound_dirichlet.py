@@ -17,7 +17,7 @@ from .base_dirichlet import BaseDirichlet
 from .count_tables import CountTables, documents_of
 from .dirichlet_model import CompoundDirichletModel
 from .kernels.count_tables import ascend
-from .learning_rate import DEFAULT_RATE
+from .learning_rate import DEFAULT_RATE, Clock
 from .lengths import Lengths
 
 __all__ = ["CompoundDirichlet"]
@@ -52,10 +52,13 @@ class CompoundDirichlet(BaseDirichlet):
         Whether ``fit`` goes on from the last fit.
     verbose : int, default=0
     verbose_interval : int, default=10
-    learning_rate : float, callable or Decay, default=Decay(1.0, 0.6)
-        The rate η of online learning: a number, or a function of the step 1, 2, ...
+    learning_rate : 'auto', float, callable or Decay, default='auto'
+        The rate of online learning. ``'auto'`` counts observations: it goes on from those behind
+        the model, and how data are cut into batches hardly matters. A number η, or a function of
+        the step 1, 2, ..., is the rate of a whole batch; a smaller one takes its share of it.
     batch_size : int or None, default=None
-        Documents of a mini-batch in ``partial_fit``; None takes each call's as one batch.
+        Documents of a mini-batch in ``partial_fit``; None takes each call's as one batch, and a
+        stream in batches of 1000.
     memory : {'model', 'statistics'}, default='model'
         What online learning remembers: the model alone, or running statistics (Cappé, Moulines).
     inertia : {'exact', 'sampled'}, default='exact'
@@ -81,8 +84,10 @@ class CompoundDirichlet(BaseDirichlet):
         The same after each iteration.
     mean_length_ : float
         The mean length of the documents last learned from.
-    n_steps_ : int
-        Online steps since the last ``fit``.
+    n_steps_ : int or float
+        Online steps since the last ``fit``; a batch of a half counts a half.
+    n_observations_ : float
+        The weight of the observations behind the model, of the last ``fit`` and since.
     n_features_in_ : int
 
     Examples
@@ -184,7 +189,7 @@ class CompoundDirichlet(BaseDirichlet):
             self._run(self._make_model(start), tables)
             self.mean_length_ = Lengths(*tables.lengths()).mean
             self.solver_ = self.solver
-            self.n_steps_ = 0
+            self._set_clock(Clock(observations=tables.weight))
             self._forget()
         return self
 
@@ -248,8 +253,8 @@ class CompoundDirichlet(BaseDirichlet):
     def _first_alpha(self, table):
         return start_from_moments(CountTables.of(table, self.n_jobs))
 
-    def _learn(self, table):
-        super()._learn(table)
+    def _learn(self, table, size, model=None):
+        super()._learn(table, size, model)
         X, w = table.X, table.sample_weight
         lengths = np.asarray(X.sum(axis=1)).ravel()
         self.mean_length_ = float(np.average(lengths, weights=w))

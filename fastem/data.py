@@ -5,13 +5,19 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 
 import numpy as np
+from scipy import sparse
 
 from .kernels.rows import READABLE, rows_of
 
-__all__ = ["Remote", "Stream", "Table", "as_data", "is_stream", "nearby", "of_tables", "read_rows",
-           "readable", "wherever"]  # fmt: skip
+__all__ = ["Remote", "Stream", "Table", "as_data", "beginning", "in_batches", "is_stream",
+           "joined_weights", "nearby", "of_tables", "read_rows", "readable",
+           "wherever"]  # fmt: skip
+
+# A model that learns from a stream starts from the first so many rows of it, however it is cut.
+_BEGINNING_ROWS = 10_000
 
 
 class Table:
@@ -21,9 +27,29 @@ class Table:
         self.X = X
         self.sample_weight = sample_weight
 
+    def __len__(self):
+        return self.X.shape[0]
+
     def tables(self) -> Iterator[Table]:
         """The tables of one pass: this one."""
         yield self
+
+    def part(self, first: int, last: int) -> Table:
+        """The rows ``first .. last - 1``, not copied if they are dense."""
+        weights = None if self.sample_weight is None else self.sample_weight[first:last]
+        return Table(self.X[first:last], weights)
+
+    def count_for(self, n_rows: int) -> int:
+        """How many observations have ``n_rows`` rows or more; all if they have fewer."""
+        return min(n_rows, len(self))
+
+    @staticmethod
+    def joined(tables: list[Table]) -> Table:
+        """The rows of several tables, one after another."""
+        arrays = [table.X for table in tables]
+        stack = sparse.vstack if any(map(sparse.issparse, arrays)) else np.concatenate
+        X = stack(arrays)
+        return Table(X.tocsr() if sparse.issparse(X) else X, joined_weights(tables))
 
 
 class Stream:
@@ -141,6 +167,57 @@ def as_data(data) -> Table | Stream:
     if isinstance(data, (Table, Stream)):
         return data
     return Stream(data) if is_stream(data) else Table(np.asarray(data))
+
+
+def joined_weights(tables) -> np.ndarray | None:
+    """The weights of the observations of several tables; None if all are one."""
+    weights = [table.sample_weight for table in tables]
+    if all(w is None for w in weights):
+        return None
+    return np.concatenate(
+        [np.ones(len(t)) if w is None else w for t, w in zip(tables, weights, strict=True)]
+    )
+
+
+def in_batches(tables: Iterable, size: int) -> Iterator:
+    """The observations of ``tables`` in tables of whole batches of ``size``, but for the last.
+
+    What is left of a table waits for the next, so that how a stream is cut makes no difference.
+    """
+    waiting, n_waiting = [], 0
+    for table in tables:
+        if n_waiting:
+            missing = min(size - n_waiting, len(table))
+            waiting.append(table.part(0, missing))
+            n_waiting += missing
+            if n_waiting < size:
+                continue
+            yield table.joined(waiting)
+            table = table.part(missing, len(table))
+        whole = len(table) // size * size
+        if whole:
+            yield table if whole == len(table) else table.part(0, whole)
+        n_waiting = len(table) - whole
+        waiting = [table.part(whole, len(table))] if n_waiting else []
+    if waiting:
+        yield waiting[0].joined(waiting)
+
+
+def beginning(tables: Iterator):
+    """A table of the first rows of a stream, from which to start, and all tables of the stream.
+
+    It has 10,000 rows, or whole sequences of as many, however the stream is cut.
+    """
+    taken, parts, n_rows = [], [], 0
+    for table in tables:
+        taken.append(table)
+        count = table.count_for(_BEGINNING_ROWS - n_rows)
+        parts.append(table.part(0, count))
+        n_rows += parts[-1].X.shape[0]
+        if n_rows >= _BEGINNING_ROWS:
+            break
+    start = parts[0] if len(parts) == 1 else parts[0].joined(parts)
+    return start, chain(taken, tables)
 
 
 def readable(X: np.ndarray) -> bool:

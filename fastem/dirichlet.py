@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from .base_dirichlet import BaseDirichlet
 from .data import nearby
 from .dirichlet_model import DirichletModel
-from .learning_rate import DEFAULT_RATE
+from .learning_rate import DEFAULT_RATE, Clock
 
 __all__ = ["Dirichlet"]
 
@@ -27,10 +27,13 @@ class Dirichlet(BaseDirichlet):
         Where to start; by default from the data. The optimum does not depend on it.
     random_state : int, RandomState instance or None, default=None
         For ``sample``.
-    learning_rate : float, callable or Decay, default=Decay(1.0, 0.6)
-        The rate η of online learning: a number, or a function of the step 1, 2, ...
+    learning_rate : 'auto', float, callable or Decay, default='auto'
+        The rate of online learning. ``'auto'`` counts observations: it goes on from those behind
+        the model, and how data are cut into batches hardly matters. A number η, or a function of
+        the step 1, 2, ..., is the rate of a whole batch; a smaller one takes its share of it.
     batch_size : int or None, default=None
-        Rows of a mini-batch in ``partial_fit``; None takes each call's rows as one batch.
+        Rows of a mini-batch in ``partial_fit``; None takes each call's rows as one
+        batch, and a stream in batches of 1000.
     memory : {'model', 'statistics'}, default='model'
         What online learning remembers: the model alone, or running statistics (Cappé, Moulines).
     fixed : iterable of str, default=()
@@ -43,8 +46,10 @@ class Dirichlet(BaseDirichlet):
     alpha_ : ndarray of shape (n_features,)
     converged_, n_iter_, lower_bound_, lower_bounds_
         As for :class:`fastem.CompoundDirichlet`; nothing is hidden, so one step is enough.
-    n_steps_ : int
-        Online steps since the last ``fit``.
+    n_steps_ : int or float
+        Online steps since the last ``fit``; a batch of a half counts a half.
+    n_observations_ : float
+        The weight of the observations behind the model, of the last ``fit`` and since.
     n_features_in_ : int
 
     Examples
@@ -110,13 +115,14 @@ class Dirichlet(BaseDirichlet):
             given = self.alpha_init is not None
             start = self._given_alpha(n_columns) if given else np.ones(n_columns)
             model = self._make_model(start)
-            model = model.maximize(model.expect(data).statistics)
+            expectation = model.expect(data)
+            model = model.maximize(expectation.statistics)
             self._set_model(model)
             self.converged_ = True
             self.n_iter_ = 1
             self.lower_bound_ = model.expect(data).log_likelihood
             self.lower_bounds_ = [self.lower_bound_]
-            self.n_steps_ = 0
+            self._set_clock(Clock(observations=expectation.weight))
             self._forget()
         return self
 

@@ -62,10 +62,13 @@ class GaussianHMM(BaseHMM):
         logarithms.
     absorbing : list of int, optional
         States in which a sequence ends: the step that enters one emits, and is the last.
-    learning_rate : float, callable or Decay, default=Decay(1.0, 0.6)
-        The rate η of online learning: a number, or a function of the step 1, 2, ...
+    learning_rate : 'auto', float, callable or Decay, default='auto'
+        The rate of online learning. ``'auto'`` counts observations: it goes on from those behind
+        the model, and how data are cut into batches hardly matters. A number η, or a function of
+        the step 1, 2, ..., is the rate of a whole batch; a smaller one takes its share of it.
     batch_size : int or None, default=None
-        Sequences of a mini-batch in ``partial_fit``; None takes each call's as one batch.
+        Sequences of a mini-batch in ``partial_fit``; None takes each call's as one batch, and a
+        stream in batches of 100.
     memory : {'model', 'statistics'}, default='model'
         What online learning remembers: the model alone, or running statistics (Cappé, Moulines).
     fixed : iterable of str, default=()
@@ -91,8 +94,10 @@ class GaussianHMM(BaseHMM):
     n_iter_ : int
     lower_bounds_ : list of float
         The log-likelihood at each iteration.
-    n_steps_ : int
-        Online steps since the last ``fit``.
+    n_steps_ : int or float
+        Online steps since the last ``fit``; a batch of a half counts a half.
+    n_observations_ : float
+        The weight of the observations behind the model, of the last ``fit`` and since.
 
     Examples
     --------

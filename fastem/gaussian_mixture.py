@@ -47,11 +47,13 @@ class GaussianMixture(BaseMixture):
         Whether ``fit`` goes on from the last fit.
     verbose : int, default=0
     verbose_interval : int, default=10
-    learning_rate : float, callable or Decay, default=Decay(1.0, 0.6)
-        The rate η of online learning: a number, or a function of the step 1, 2, ... The default
-        suits mini-batches; for single observations start lower, as with ``Decay(0.05, 0.5)``.
+    learning_rate : 'auto', float, callable or Decay, default='auto'
+        The rate of online learning. ``'auto'`` counts observations: it goes on from those behind
+        the model, and how data are cut into batches hardly matters. A number η, or a function of
+        the step 1, 2, ..., is the rate of a whole batch; a smaller one takes its share of it.
     batch_size : int or None, default=None
-        Rows of a mini-batch in ``partial_fit``; None takes each call's rows as one batch.
+        Rows of a mini-batch in ``partial_fit``; None takes each call's rows as one
+        batch, and a stream in batches of 1000.
     memory : {'model', 'statistics'}, default='model'
         What online learning remembers: the model alone, or running statistics (Cappé, Moulines).
     fixed : iterable of str, default=()
@@ -72,8 +74,10 @@ class GaussianMixture(BaseMixture):
         The mean log-likelihood at the last E-step of the best start.
     lower_bounds_ : list of float
         The same for each iteration.
-    n_steps_ : int
-        Online steps since the last ``fit``.
+    n_steps_ : int or float
+        Online steps since the last ``fit``; a batch of a half counts a half.
+    n_observations_ : float
+        The weight of the observations behind the model, of the last ``fit`` and since.
     n_features_in_, feature_names_in_
         As usual in scikit-learn.
 

@@ -20,6 +20,7 @@ from .kernels.online_mixture import LEAST_SHARE
 from .kernels.sampling import draw_path, sample_until_absorbed
 from .kernels.usages import absorbing_usages, fixed_length_usages
 from .lengths import Lengths
+from .revival import revival
 from .sequences import Sequences, as_sequences
 from .statistics import Expectation, Statistics
 
@@ -129,6 +130,21 @@ class HMMModel(Components):
         return total if total > LEAST else -np.inf
 
     # What the algorithms ask besides --------------------------------------------------------
+
+    def revived(self, inertia: Statistics, gained: Statistics, observation, horizon=None):
+        """``inertia``, with more of their own statistics for states that come back."""
+        more = revival(inertia["mass"], gained["mass"], observation)
+        rows = (statistics["transitions"].sum(axis=1) for statistics in (inertia, gained))
+        followed = revival(*rows, observation)
+        if not (more.any() or followed.any()):
+            return inertia
+        _, family_horizon = self._horizon(horizon)
+        return inertia + Statistics(
+            start=np.zeros_like(self.startprob),
+            transitions=followed[:, None] * self.transmat,
+            mass=more,
+            **self.family.own(self.packed, more, family_horizon),
+        )
 
     @property
     def parameters(self) -> dict[str, np.ndarray]:

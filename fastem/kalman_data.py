@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
+from .data import joined_weights
 from .kernels.kalman_lanes import LEAST, LONGEST
 from .kernels.kalman_observation import COMPLETE, MISSING, PARTIAL
 from .kernels.kalman_pieces import LONG
@@ -59,6 +60,15 @@ class Observations(Sequences):
         part = super().part(first, last)
         part.kinds = self.kinds[self.bounds[first] :][: len(part.X)]
         return part
+
+    @staticmethod
+    def joined(tables: list[Observations]) -> Observations:
+        """The sequences of several tables, one after another."""
+        return Observations(
+            np.concatenate([table.X for table in tables]),
+            np.concatenate([table.lengths for table in tables]),
+            joined_weights(tables),
+        )
 
     @property
     def weights(self) -> np.ndarray:

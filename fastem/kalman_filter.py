@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import warnings
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import BaseEstimator, _fit_context
+from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from .data import Remote, nearby
+from .estimator import OnlineEstimator
 from .kalman_data import Observations, as_observations, as_table
 from .kalman_em import em_step
 from .kalman_model import NAMES, KalmanModel
 from .kalman_start import start_from_data
 from .kalman_stream import KalmanStream
-from .learning_rate import DEFAULT_RATE, rates
+from .learning_rate import DEFAULT_RATE, Clock, batch_weights, schedule
 from .lengths import Lengths
 
 __all__ = ["KalmanFilter"]
@@ -45,7 +45,7 @@ _EM_VARS = (
 )
 
 
-class KalmanFilter(BaseEstimator):
+class KalmanFilter(OnlineEstimator):
     """A linear dynamical system: a hidden state that moves linearly and is observed linearly.
 
     ``h₁ ~ N(m, V)``, ``h' = A h + b + N(0, Q)``, ``v = C h + c + N(0, R)``.
@@ -91,10 +91,13 @@ class KalmanFilter(BaseEstimator):
         What Q and R are learned as.
     warm_start : bool, default=False
         Whether ``fit`` goes on from the last fit.
-    learning_rate : float, callable or Decay, default=Decay(1.0, 0.6)
-        The rate η of online learning: a number, or a function of the step 1, 2, ...
+    learning_rate : 'auto', float, callable or Decay, default='auto'
+        The rate of online learning. ``'auto'`` counts observations: it goes on from those behind
+        the model, and how data are cut into batches hardly matters. A number η, or a function of
+        the step 1, 2, ..., is the rate of a whole batch; a smaller one takes its share of it.
     batch_size : int or None, default=None
-        Sequences of a mini-batch in ``partial_fit``; None takes each call's as one batch.
+        Sequences of a mini-batch in ``partial_fit``; None takes each call's as one batch, and a
+        stream in batches of 100.
     memory : {'model', 'statistics'}, default='model'
         What online learning remembers: the model alone, or running statistics (Cappé, Moulines).
     verbose : int, default=0
@@ -113,8 +116,10 @@ initial_state_covariance_ : ndarray
         The mean log-likelihood of a sequence.
     lower_bounds_ : list of float
         The same at each iteration.
-    n_steps_ : int
-        Online steps since the last ``fit``.
+    n_steps_ : int or float
+        Online steps since the last ``fit``; a batch of a half counts a half.
+    n_observations_ : float
+        The weight of the observations behind the model, of the last ``fit`` and since.
     lengths_ : Lengths
         The lengths of the sequences last learned from.
     n_features_in_ : int
@@ -135,6 +140,7 @@ initial_state_covariance_ : ndarray
     """
 
     _parameter_constraints = {  # noqa: RUF012 (scikit-learn's convention)
+        **OnlineEstimator._online_constraints,
         "random_state": ["random_state"],
         "n_dim_state": [Interval(Integral, 1, None, closed="left"), None],
         "n_dim_obs": [Interval(Integral, 1, None, closed="left"), None],
@@ -144,16 +150,10 @@ initial_state_covariance_ : ndarray
         "transition_covariance_type": [StrOptions({"full", "diag", "spherical"})],
         "observation_covariance_type": [StrOptions({"full", "diag", "spherical"})],
         "warm_start": ["boolean"],
-        "learning_rate": [Real, callable],
-        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
-        "memory": [StrOptions({"model", "statistics"})],
         "verbose": ["verbose"],
-        "n_jobs": [
-            Interval(Integral, 1, None, closed="left"),
-            Interval(Integral, None, -1, closed="right"),
-            None,
-        ],
     }
+
+    _stream_batch = 100
 
     def __init__(
         self,
@@ -340,18 +340,6 @@ initial_state_covariance_ : ndarray
             self.n_features_in_ = next(data.tables()).X.shape[1]
         return data
 
-    @contextlib.contextmanager
-    def _all_or_nothing(self):
-        """Undo what was set on this estimator if something goes wrong."""
-        # Attributes are replaced and never written to, so that the old arrays are intact.
-        before = vars(self).copy()
-        try:
-            yield
-        except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
-            raise
-
     # Learning --------------------------------------------------------------------------------
 
     def _start(self, data):
@@ -405,18 +393,19 @@ initial_state_covariance_ : ndarray
                 for name in NAMES:
                     vars(self).pop(f"{name}_", None)
             model = self._model() if resumed else self._start(data)
-            self._run(model, data)
-            self.n_steps_ = 0
+            weight = self._run(model, data)
+            self._set_clock(Clock(observations=weight))
             self._forget()
         return self
 
     def _run(self, model, data):
+        """EM until the log-likelihood settles; returns the weight of the sequences."""
         bounds, converged, before = [], False, -np.inf
-        n_iter = 0
+        n_iter, weight = 0, 0.0
         horizon = None
         for n_iter in range(1, self.max_iter + 1):
             expectation = model.expect(data)
-            horizon = expectation.horizon
+            horizon, weight = expectation.horizon, expectation.weight
             bound = expectation.log_likelihood
             if not np.isfinite(bound):
                 raise ValueError(
@@ -444,14 +433,18 @@ initial_state_covariance_ : ndarray
         self.converged_ = converged
         self.lower_bound_ = bounds[-1] if bounds else -np.inf
         self.lower_bounds_ = bounds
+        return weight
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None, lengths=None, sample_weight=None):
         """Learn online from new sequences.
 
         Each batch moves the model to the minimum of the batch's loss plus the divergence from the
-        present model over the learning rate. The batches are ``batch_size`` sequences, or all of
-        ``X`` if that is None. The first call starts the model from its sequences.
+        present model over the learning rate. The batches are ``batch_size`` sequences; if that is
+        None, all of ``X``, or 100 of a stream. A batch that weighs less than a whole one moves
+        the model less, and batches go on from one item of a stream to the next: how a stream is
+        cut makes no difference. The first call starts the model from its sequences, of a stream
+        from the first ones of 10,000 rows or more.
 
         Parameters
         ----------
@@ -462,51 +455,42 @@ initial_state_covariance_ : ndarray
         -------
         self
         """
-        # scikit-learn checks the settings once; these may have been changed since.
-        validate_parameter_constraints(
-            self._parameter_constraints,
-            {name: getattr(self, name) for name in self._parameter_constraints},
-            caller_name=type(self).__name__,
-        )
+        self._check_settings(self._parameter_constraints)
         with self._all_or_nothing():
             started = hasattr(self, "transition_matrices_")
             data = self._check_data(X, sample_weight, lengths, reset=not started, once=True)
-            for sequences in data.tables():
-                self._learn(sequences)
+            tables, size, start = self._online_tables(
+                data, streamed=not isinstance(data, Observations), started=started
+            )
+            model = None if start is None else self._begin_online(start)
+            for sequences in tables:
+                self._learn(sequences, size, model)
+                model = None
         return self
 
-    def _learn(self, sequences):
-        """Take online steps over some sequences."""
-        started = hasattr(self, "transition_matrices_")
-        model = self._model() if started else self._start(sequences)
-        if not started:
-            self.n_features_in_ = sequences.X.shape[1]
-            self.converged_ = False
-            self.n_iter_ = 0
-            self.lower_bound_ = -np.inf
-            self.lower_bounds_ = []
-        done = getattr(self, "n_steps_", 0)
+    def _begin_online(self, sequences):
+        """The first model of online learning, from its first sequences."""
+        self.n_features_in_ = sequences.X.shape[1]
+        return self._start(sequences)
+
+    def _learn(self, sequences, size, model=None):
+        """Take online steps over some sequences, in batches of ``size``."""
+        model = self._model() if model is None else model
         model.horizon = sequences.horizon
         memory = None
         if self.memory == "statistics":
             memory = getattr(self, "statistics_", None)
             if memory is None:
                 memory = model.own(model.horizon)
-        batch_size = min(self.batch_size or len(sequences), len(sequences))
-        n_steps = -(-len(sequences) // batch_size)
-        etas = rates(self.learning_rate, done + 1, n_steps)
-        model, memory = model.learn_online(sequences, etas, batch_size, memory)
+        weights = batch_weights(len(sequences), size, sequences.sample_weight)
+        etas, clock = schedule(self.learning_rate, self._clock, weights, size)
+        model, memory = model.learn_online(sequences, etas, min(size, len(sequences)), memory)
         self._set_model(model)
-        self.n_steps_ = done + n_steps
+        self._set_clock(clock)
         if memory is None:
             self._forget()
         else:
             self.statistics_ = memory
-
-    def _forget(self):
-        """Drop what online learning remembered."""
-        if hasattr(self, "statistics_"):
-            del self.statistics_
 
     def em(self, X, y=None, n_iter=10, em_vars=None):
         """EM as pykalman has it, for ``n_iter`` iterations; the parameters given are replaced.

@@ -1,4 +1,7 @@
-"""Learning rates of online EM."""
+"""Learning rates of online EM, and what a batch is worth.
+
+A rate η belongs to a batch of a certain size; a batch that weighs less moves the model less.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
+from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["DEFAULT_RATE", "Decay", "rates"]
+__all__ = ["DEFAULT_RATE", "Clock", "Decay", "batch_weights", "rates", "schedule", "step_size"]
 
 
 @dataclass(frozen=True)
@@ -36,34 +40,105 @@ class Decay:
         return self.eta0 / t**self.beta
 
 
-#: The learning rate that estimators have unless told otherwise; it suits mini-batches.
-DEFAULT_RATE = Decay(1.0, 0.6)
+#: The learning rate of estimators unless told otherwise: counted in observations.
+DEFAULT_RATE = "auto"
+
+# With the automatic rate, the observation after n others takes the step (n + 100)^-0.75: the sum
+# of the steps diverges and that of their squares converges, as stochastic approximation asks, and
+# the first observations cannot undo a start from a few of them.
+_OFFSET, _EXPONENT = 100.0, 0.75
+# Terms of log(1 - x) = -Σ x^j / j; x is 0.032 at most, so that the next term is below rounding.
+_TERMS = np.arange(1, 12)
+
+
+class Clock(NamedTuple):
+    """How far online learning has come."""
+
+    #: Batches learned from since the last ``fit``; a batch that weighs a half counts a half.
+    steps: float = 0.0
+    #: The weight of all observations behind the model.
+    observations: float = 0.0
 
 
 def rates(learning_rate: float | Callable[[int], float], first: int, count: int) -> np.ndarray:
     """The rates of steps ``first .. first + count - 1`` (the first step ever is 1), checked."""
-    if isinstance(learning_rate, Decay):
-        t = np.arange(first, first + count, dtype=float)
-        values = learning_rate.eta0 / t**learning_rate.beta
-    elif callable(learning_rate):
-        values = np.array([float(learning_rate(t)) for t in range(first, first + count)])
-    elif isinstance(learning_rate, Real) and not isinstance(learning_rate, bool):
-        values = np.full(count, float(learning_rate))
+    return _rates_at(learning_rate, np.arange(first, first + count))
+
+
+def schedule(
+    learning_rate, clock: Clock, weights: np.ndarray, size: float
+) -> tuple[np.ndarray, Clock]:
+    """The rates of batches that weigh ``weights``, and the clock after them.
+
+    Parameters
+    ----------
+    learning_rate : 'auto', float, callable or Decay
+        A rate η, or a function of the step, is that of a batch of weight ``size``; a batch of
+        weight n takes η n / size and is as much of a step. ``'auto'`` counts observations: one
+        takes the step ``ρ(n) = (n + 100)^-0.75`` after n others, a batch as much as its
+        observations one after another, ``1 - exp(∫ log(1 - ρ(n)) dn)`` over what it weighs. How
+        data are cut into batches then has no influence on what is forgotten.
+    clock : Clock
+    weights : ndarray of shape (n_batches,)
+    size : float
+        The weight of a whole batch.
+    """
+    weights = np.asarray(weights, dtype=float)
+    shares = weights / size
+    if isinstance(learning_rate, str) and learning_rate == "auto":
+        before = clock.observations + np.cumsum(weights) - weights
+        etas = _automatic(before, weights)
     else:
-        raise TypeError(
-            "learning_rate must be a number, a function of the step 1, 2, ..., or fastem.Decay; "
-            f"got {learning_rate!r}."
-        )
-    wrong = ~(values > 0)
-    if wrong.any():
-        at = int(np.argmax(wrong))
-        raise ValueError(
-            f"The learning rate must be positive; at step {first + at} it is {values[at]}. "
-            "A rate near zero leaves the model alone; infinity is batch EM on each batch."
-        )
-    return values
+        before = clock.steps + np.cumsum(shares) - shares
+        # Shares that should sum to a whole step may miss it by rounding.
+        etas = _rates_at(learning_rate, np.floor(before + 1e-9).astype(np.int64) + 1)
+        # An infinite rate is batch EM on any batch that weighs something.
+        etas = np.multiply(etas, shares, out=np.zeros_like(etas), where=shares > 0)
+    done = clock.steps + float(shares.sum())
+    return etas, Clock(round(done, 9), clock.observations + float(weights.sum()))
+
+
+def batch_weights(n: int, size: int, sample_weight: np.ndarray | None = None) -> np.ndarray:
+    """What each batch of ``size`` of ``n`` observations weighs; the last may be shorter."""
+    starts = np.arange(0, n, size)
+    if sample_weight is not None:
+        return np.add.reduceat(sample_weight, starts)
+    return np.minimum(float(size), n - starts)
 
 
 def step_size(eta: float) -> float:
     """``ρ = η / (1 + η)``: the weight of the new batch when that of the model is ``1 - ρ``."""
     return 1.0 if math.isinf(eta) else eta / (1.0 + eta)
+
+
+def _rates_at(learning_rate, steps):
+    if isinstance(learning_rate, Decay):
+        values = learning_rate.eta0 / steps.astype(float) ** learning_rate.beta
+    elif callable(learning_rate):
+        values = np.array([float(learning_rate(int(t))) for t in steps])
+    elif isinstance(learning_rate, Real) and not isinstance(learning_rate, bool):
+        values = np.full(len(steps), float(learning_rate))
+    else:
+        raise TypeError(
+            "learning_rate must be 'auto', a number, a function of the step 1, 2, ..., or "
+            f"fastem.Decay; got {learning_rate!r}."
+        )
+    wrong = ~(values > 0)
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise ValueError(
+            f"The learning rate must be positive; at step {steps[at]} it is {values[at]}. "
+            "A rate near zero leaves the model alone; infinity is batch EM on each batch."
+        )
+    return values
+
+
+def _automatic(before, weights):
+    """``η = exp(L) - 1`` with ``L = -∫ log(1 - ρ(n)) dn`` from ``before`` over ``weights``."""
+    start = before + _OFFSET
+    powers = 1.0 - _EXPONENT * _TERMS[:, None]
+    # The integral of Σ s^-(0.75 j) / j: differences of powers, without their cancellation.
+    growth = np.expm1(powers * np.log1p(weights / start))
+    exponents = (start**powers * growth / (powers * _TERMS[:, None])).sum(axis=0)
+    with np.errstate(over="ignore"):
+        return np.expm1(exponents)

@@ -15,6 +15,7 @@ from .kernels.online_mixture import LEAST_SHARE
 from .kernels.online_mixture import online as online_kernel
 from .kernels.online_rows import ROW_BY_ROW, online_rows
 from .parallel import add_into, chunks, in_order
+from .revival import revival
 from .statistics import Expectation, Statistics
 
 __all__ = ["MixtureModel"]
@@ -117,6 +118,13 @@ class MixtureModel(Components):
         return float(choice + self.family.log_joint(blocks, mass, self.packed))
 
     # What the algorithms ask besides --------------------------------------------------------
+
+    def revived(self, inertia: Statistics, gained: Statistics, observation, horizon=None):
+        """``inertia``, with more of their own statistics for components that come back."""
+        more = revival(inertia["mass"], gained["mass"], observation)
+        if not more.any():
+            return inertia
+        return inertia + Statistics(mass=more, **self.family.own(self.packed, more, horizon))
 
     @property
     def parameters(self) -> dict[str, np.ndarray]:

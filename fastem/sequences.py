@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
+from .data import joined_weights
 from .lengths import Lengths
 
 __all__ = ["Reader", "SequenceStream", "Sequences", "as_sequences", "check_total",
@@ -99,6 +100,27 @@ class Sequences:
         part.sample_weight, part.cut_off = cut(self.sample_weight), cut(self.cut_off)
         part.plans = {}
         return part
+
+    def count_for(self, n_rows: int) -> int:
+        """How many sequences have ``n_rows`` rows or more; all if they have fewer."""
+        return min(int(np.searchsorted(self.bounds[1:], n_rows)) + 1, len(self))
+
+    @staticmethod
+    def joined(tables: list[Sequences]) -> Sequences:
+        """The sequences of several tables, one after another."""
+        cuts = [table.cut_off for table in tables]
+        if any(cut is not None for cut in cuts):
+            pairs = zip(tables, cuts, strict=True)
+            cuts = np.concatenate([np.zeros(len(t), bool) if c is None else c for t, c in pairs])
+        else:
+            cuts = None
+        return Sequences(
+            np.concatenate([table.X for table in tables]),
+            np.concatenate([table.lengths for table in tables]),
+            joined_weights(tables),
+            cuts,
+            missing=any(table.missing for table in tables),
+        )
 
     def split(self) -> list[np.ndarray]:
         """The rows of each sequence."""
@@ -226,7 +248,7 @@ class SequenceStream:
             yield table
 
     def _checked(self, tables, n_before):
-        table = tables[0] if len(tables) == 1 else _join(tables)
+        table = tables[0] if len(tables) == 1 else tables[0].joined(tables)
         return table if self.check is None else self.check(table, n_before)
 
 
@@ -326,31 +348,6 @@ def _stack(X, reader):
         parts.append(part)
     lengths = np.array([len(part) for part in parts])
     return parts[0] if len(parts) == 1 else np.concatenate(parts), lengths
-
-
-def _join(tables):
-    """Tables that :func:`_joinable` allows, as one."""
-    weights = [table.sample_weight for table in tables]
-    if any(w is not None for w in weights):
-        weights = np.concatenate(
-            [np.ones(len(t)) if w is None else w for t, w in zip(tables, weights, strict=True)]
-        )
-    else:
-        weights = None
-    cuts = [table.cut_off for table in tables]
-    if any(cut is not None for cut in cuts):
-        cuts = np.concatenate(
-            [np.zeros(len(t), bool) if c is None else c for t, c in zip(tables, cuts, strict=True)]
-        )
-    else:
-        cuts = None
-    return Sequences(
-        np.concatenate([table.X for table in tables]),
-        np.concatenate([table.lengths for table in tables]),
-        weights,
-        cuts,
-        missing=any(table.missing for table in tables),
-    )
 
 
 def _joinable(one, other):

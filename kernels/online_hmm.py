@@ -11,7 +11,7 @@ from .emissions import absorb_alone, emit_alone
 from .family import add_own, horizon_of, maximize, refresh, scale
 from .forward_backward import smooth_alone
 from .log_space import log_backward, log_forward
-from .online_mixture import LEAST_SHARE
+from .online_mixture import LEAST_SHARE, revival
 from .options import kernel
 from .usages import absorbing_usages, fixed_length_usages
 
@@ -92,6 +92,8 @@ def online(
     counts = np.empty(size * size)
     xi = np.empty(size * size)
     emissions, left = np.empty(n_states), np.empty(n_states)
+    gained, followed = np.empty(n_states), np.empty(n_states)
+    revived, continued = np.empty(n_states), np.empty(n_states)
     alive = np.empty(n_states)
     log_likelihood = 0.0
     step = -1
@@ -115,6 +117,14 @@ def online(
         for i in range(size * size):
             counts[i] = 0.0
             xi[i] = 0.0
+        for i in range(n_states):
+            # What is remembered of each state, and of what follows it; what is gained comes after.
+            emissions[i] = mass[i]
+            left[i] = 0.0
+            for j in range(n_states):
+                left[i] += transitions[i, j]
+            gained[i] = -emissions[i]
+            followed[i] = -left[i]
         for s in range(first, last):
             length = batch.lengths[s]
             weight = batch.weights[s] if batch.weights.shape[0] > 0 else 1.0
@@ -138,8 +148,12 @@ def online(
             for j in range(n_states):
                 at = i * size + j
                 transitions[i, j] += chain.forward[at] * counts[at] + xi[at]
+        for i in range(n_states):
+            gained[i] += mass[i]
+            for j in range(n_states):
+                followed[i] += transitions[i, j]
+        horizon = horizon_of(family, mass.sum(), statistics)
         if not keep:
-            horizon = horizon_of(family, mass.sum(), statistics)
             if chain.absorbing.shape[0] > 0:
                 if not absorbing_usages(startprob, transmat, chain.absorbing, emissions, left):
                     return log_likelihood, step, NEVER_ABSORBED
@@ -149,11 +163,18 @@ def online(
             inertia = total / eta
             for k in range(n_states):
                 emissions[k] *= inertia
+                left[k] *= inertia
                 start[k] += inertia * startprob[k]
-                mass[k] += emissions[k]
-                for j in range(n_states):
-                    transitions[k, j] += inertia * left[k] * transmat[k, j]
-            add_own(family, emissions, statistics, horizon)
+        revival(emissions, gained, 1.0, revived)
+        revival(left, followed, 1.0, continued)
+        for k in range(n_states):
+            if not keep:
+                revived[k] += emissions[k]
+                continued[k] += left[k]
+            mass[k] += revived[k]
+            for j in range(n_states):
+                transitions[k, j] += continued[k] * transmat[k, j]
+        add_own(family, revived, statistics, horizon)
         everything = mass.sum()
         for k in range(n_states):
             alive[k] = mass[k] if mass[k] >= LEAST_SHARE * everything else 0.0

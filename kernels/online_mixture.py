@@ -10,6 +10,34 @@ from .options import kernel
 #: weight, from which it can come back. Its own statistics would be all rounding error.
 LEAST_SHARE = 1e-14
 
+#: The least memory of a component that comes back: one observation, or this share of an even one.
+LEAST_MEMORY = 0.1
+
+
+@kernel
+def revival(inertia, gained, observation, out):
+    """How much more of its own memory a component is given when it comes back, for each.
+
+    A component of hardly any weight remembers hardly anything, and would be remade out of the
+    first observation it is responsible for, as a spike. So one whose share grows remembers at
+    least one observation, of weight ``observation`` in these units (or, where all remember little,
+    a tenth of an even share), but is given no more than it gains. Any amount of a model's own
+    statistics of a component holds it where it is, so that a step still never raises the loss.
+    """
+    n_components = inertia.shape[0]
+    remembered, new = 0.0, 0.0
+    for k in range(n_components):
+        remembered += inertia[k]
+        new += gained[k]
+        out[k] = 0.0
+    if remembered <= 0.0:
+        return
+    least = min(observation, LEAST_MEMORY * remembered / n_components)
+    for k in range(n_components):
+        if inertia[k] < least:
+            growth = gained[k] - new * (inertia[k] / remembered)
+            out[k] = max(0.0, min(least - inertia[k], growth))
+
 
 @kernel
 def online(
@@ -29,6 +57,8 @@ def online(
     log_likelihood = 0.0
     step = 0
     inertia = np.empty(n_components)
+    gained = np.empty(n_components)
+    revived = np.empty(n_components)
     alive = np.empty(n_components)
     for start in range(0, n_rows, batch_size):
         stop = min(start + batch_size, n_rows)
@@ -45,17 +75,23 @@ def online(
         remembered = total / eta if keep else 0.0
         scale(statistics, remembered)
         scale(mass, remembered)
+        for k in range(n_components):
+            inertia[k] = mass[k] if keep else weights[k] * (total / eta)
+            gained[k] = -mass[k]
         log_weights = np.log(weights)
         for first in range(start, stop, size):
             n = min(size, stop - first)
             posterior(rows, first, n, log_weights, family, space)
             log_likelihood += absorb(first, n, row_weights, family, mass, statistics, space)
-        if not keep:
-            horizon = horizon_of(family, total, statistics)
-            for k in range(n_components):
-                inertia[k] = weights[k] * (total / eta)
-                mass[k] += inertia[k]
-            add_own(family, inertia, statistics, horizon)
+        horizon = horizon_of(family, mass.sum(), statistics)
+        for k in range(n_components):
+            gained[k] += mass[k]
+        revival(inertia, gained, 1.0, revived)
+        for k in range(n_components):
+            if not keep:
+                revived[k] += inertia[k]
+            mass[k] += revived[k]
+        add_own(family, revived, statistics, horizon)
         everything = mass.sum()
         for k in range(n_components):
             alive[k] = mass[k] if mass[k] >= LEAST_SHARE * everything else 0.0

@@ -16,7 +16,7 @@ from . import simd
 from .cholesky import covariance_from_factor, inverse_factor
 from .gaussian_diagonal import DiagonalGaussian, refresh_component
 from .gaussian_full import HALF_LOG_2PI, FullGaussian, padded
-from .online_mixture import LEAST_SHARE
+from .online_mixture import LEAST_MEMORY, LEAST_SHARE
 from .options import implements, inlined, kernel, within
 from .rows import read_row
 
@@ -66,10 +66,20 @@ def online_rows(rows, n_rows, rates, row_weights, weights, family):
             total += gamma[k]
         log_likelihood += row_weight * (top + np.log(total))
         eta = rates[i]
+        # In units of this row, as revival has it; hardly ever is there anything to revive.
+        least = min(1.0 / row_weight, LEAST_MEMORY / (eta * n_components))
+        revived = 0.0
         for k in range(n_components):
-            g = gamma[k] / total
+            gamma[k] /= total
+            if weights[k] < least * eta:
+                revived += max(0.0, min(least - weights[k] / eta, gamma[k] - weights[k]))
+        everything = 1.0 / eta + 1.0 + revived
+        for k in range(n_components):
+            g = gamma[k]
             inertia = weights[k] / eta
-            share = (inertia + g) / (1.0 / eta + 1.0)
+            if inertia < least:
+                inertia += max(0.0, min(least - inertia, g - weights[k]))
+            share = (inertia + g) / everything
             weights[k] = max(share, LEAST_SHARE)
             if g == 0.0 or share < LEAST_SHARE:
                 continue

@@ -447,10 +447,16 @@ def online_full(X, rates, weights, means, covariances, blur=0.0, sample_weight=N
         log_p = np.log(w) - 0.5 * (np.linalg.slogdet(2 * np.pi * S)[1] + norms)
         top = np.logaddexp.reduce(log_p)
         gamma = np.exp(log_p - top)
-        total += top * (1.0 if sample_weight is None else sample_weight[t])
-        share = (w / rates[t] + gamma) / (1 / rates[t] + 1)
+        weight = 1.0 if sample_weight is None else sample_weight[t]
+        total += top * weight
+        memory = w / rates[t]
+        # One that comes back remembers an observation, or a tenth of an even share of the memory.
+        least = min(1 / weight, 0.1 / rates[t] / len(w))
+        for k in np.flatnonzero((memory < least) & (gamma > w)):
+            memory[k] += min(least - memory[k], gamma[k] - w[k])
+        share = (memory + gamma) / (memory.sum() + 1)
         # A component with next to no mass keeps its parameters and a least weight.
-        r = np.where(share >= 1e-14, gamma / (w / rates[t] + gamma), 0.0)
+        r = np.where(share >= 1e-14, gamma / (memory + gamma), 0.0)
         m = m + r[:, None] * d
         r = r[:, None, None]
         S = (1 - r) * S + r * (1 - r) * d[:, :, None] * d[:, None, :] + r * blur * identity

@@ -13,6 +13,7 @@ from distributed import as_completed
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from ..learning_rate import Clock
 from ..statistics import Statistics
 from .halves import taken
 from .shards import Shards, add_up, connected, everywhere, pieces_for
@@ -105,10 +106,11 @@ class _Run:
         # What a model is set into on the workers; it travels once.
         apprentice = copy.copy(model)
         apprentice.n_jobs = shards.n_jobs
+        # A rate is that of a whole batch: without a size of its own, of what is learned between
+        # two combinations. The last portion of a shard may be smaller, and moves the model less.
+        apprentice.batch_size = model.batch_size or sync_every
         self.apprentice = shards.client.compute(everywhere(apprentice), optimize_graph=False)
-        self.state = State(
-            model._model(), getattr(model, "n_steps_", 0), getattr(model, "statistics_", None)
-        )
+        self.state = State(model._model(), model._clock, getattr(model, "statistics_", None))
         if callback is not None:
             callback(model, 0)
 
@@ -120,7 +122,7 @@ class _Run:
             state = everywhere(self.state)
             shares = [self._task(state, shard, begin) for shard in busy]
             (total,) = self.shards.gather([add_up(shares)])
-            self._take(total, total.count)
+            self._take(total, total)
             begin += self.sync_every
 
     def as_they_arrive(self):
@@ -149,7 +151,7 @@ class _Run:
             shard = owners.pop(future.key)
             latest[shard] = share = future.result()
             begins[shard] += self.sync_every
-            self._take(sum(latest.values()), share.count)
+            self._take(sum(latest.values()), share)
             if begins[shard] < sizes[shard]:
                 send(shard)
             else:
@@ -167,12 +169,12 @@ class _Run:
             self.apprentice, state, future, begin, end, self.entropic
         )
 
-    def _take(self, total, count):
-        """Make the combination the model."""
-        self.done += count
-        self.state = total.combined(self.state, self.entropic)
+    def _take(self, total, new):
+        """Make the combination the model; ``new`` is what has just come in of it."""
+        self.done += new.count
+        self.state = total.combined(self.state, new, self.entropic)
         self.model._set_model(self.state.model)
-        self.model.n_steps_ = self.state.n_steps
+        self.model._set_clock(self.state.clock)
         if self.state.memory is not None:
             self.model.statistics_ = self.state.memory
         if self.callback is not None:
@@ -184,7 +186,7 @@ class State:
     """What a worker sets out with."""
 
     model: object
-    n_steps: int
+    clock: Clock
     memory: Statistics | None
 
 
@@ -194,7 +196,7 @@ class Share:
 
     weight: float
     count: int
-    n_steps: int
+    n_steps: float
     #: Weight times S(Θ) or, for averaging, times the parameters.
     part: Statistics
     #: Weight times the running statistics, if these are the memory.
@@ -213,14 +215,14 @@ class Share:
     def __radd__(self, other):
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
-    def combined(self, state: State, entropic: bool) -> State:
-        """``M(Σ α S(Θ))``, or the mean of the parameters."""
+    def combined(self, state: State, new: Share, entropic: bool) -> State:
+        """``M(Σ α S(Θ))``, or the mean of the parameters; ``new`` has not been counted yet."""
         if not self.weight > 0:
             return state
         mean = self.part / self.weight
         model = state.model.maximize(mean) if entropic else state.model.with_parameters(dict(mean))
         memory = None if self.memory is None else self.memory / self.weight
-        return State(model, self.n_steps, memory)
+        return State(model, Clock(self.n_steps, state.clock.observations + new.weight), memory)
 
 
 def _learn(apprentice, state, shard, begin, end, entropic):
@@ -228,7 +230,7 @@ def _learn(apprentice, state, shard, begin, end, entropic):
     # Tasks in other threads have the same one.
     estimator = copy.copy(apprentice)
     estimator._set_model(state.model)
-    estimator.n_steps_ = state.n_steps
+    estimator._set_clock(state.clock)
     if state.memory is not None:
         estimator.statistics_ = state.memory
     piece = shard.part(begin, end)
@@ -254,7 +256,7 @@ def _begin(model, piece):
     for name, value in vars(start).items():
         if name not in settings:
             setattr(model, name, value)
-    model.n_steps_ = 0
+    model._set_clock(Clock())
 
 
 def _is_fitted(model):
