@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
 from .convergence import ConvergenceMonitor
-from .data import Remote, nearby
+from .data import Remote, first_batch, nearby
 from .estimator import OnlineEstimator
 from .hmm_inference import HMMInference
 from .hmm_model import HMMModel
@@ -535,8 +535,9 @@ class BaseHMM(HMMInference, OnlineEstimator):
         if self.memory == "statistics":
             memory = getattr(self, "statistics_", None)
             if memory is None:
-                expectation = model.expect(table)
-                check_possible(model, table, expectation.log_likelihood)
+                first = first_batch(table, size)
+                expectation = model.expect(first)
+                check_possible(model, first, expectation.log_likelihood)
                 memory = model.own(expectation.horizon)
         weights = batch_weights(len(table), size, table.sample_weight)
         etas, clock = schedule(self.learning_rate, self._clock, weights, size)

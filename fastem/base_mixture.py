@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from . import algebra
-from .data import Remote, Stream, Table, is_stream, nearby, readable
+from .data import Remote, Stream, Table, first_batch, is_stream, nearby, readable
 from .estimator import OnlineEstimator
 from .learning_rate import batch_weights, schedule
 from .mixture_model import MixtureModel
@@ -381,7 +381,7 @@ class BaseMixture(DensityMixin, OnlineEstimator):
         if self.memory == "statistics":
             memory = getattr(self, "statistics_", None)
             if memory is None:
-                memory = model.own(model.expect(table).horizon)
+                memory = model.own(model.expect(first_batch(table, size)).horizon)
         weights_of_batches = batch_weights(len(X), size, sample_weight)
         etas, clock = schedule(self.learning_rate, self._clock, weights_of_batches, size)
         batch_size = min(size, len(X))

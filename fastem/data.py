@@ -12,8 +12,8 @@ from scipy import sparse
 
 from .kernels.rows import READABLE, rows_of
 
-__all__ = ["Remote", "Stream", "Table", "as_data", "beginning", "in_batches", "is_stream",
-           "joined_weights", "nearby", "of_tables", "read_rows", "readable",
+__all__ = ["Remote", "Stream", "Table", "as_data", "beginning", "first_batch", "in_batches",
+           "is_stream", "joined_weights", "nearby", "of_tables", "read_rows", "readable",
            "wherever"]  # fmt: skip
 
 # A model that learns from a stream starts from the first so many rows of it, however it is cut.
@@ -201,6 +201,15 @@ def in_batches(tables: Iterable, size: int) -> Iterator:
         waiting = [table.part(whole, len(table))] if n_waiting else []
     if waiting:
         yield waiting[0].joined(waiting)
+
+
+def first_batch(table, size: int):
+    """The first batch of a table that weighs something: its observations are those to come."""
+    for first in range(0, len(table), size):
+        batch = table.part(first, first + size)
+        if batch.sample_weight is None or batch.sample_weight.any():
+            return batch
+    return table
 
 
 def beginning(tables: Iterator):

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from .data import Remote, nearby
+from .data import Remote, first_batch, nearby
 from .estimator import OnlineEstimator
 from .kalman_data import Observations, as_observations, as_table
 from .kalman_em import em_step
@@ -481,7 +481,7 @@ initial_state_covariance_ : ndarray
         if self.memory == "statistics":
             memory = getattr(self, "statistics_", None)
             if memory is None:
-                memory = model.own(model.horizon)
+                memory = model.own(first_batch(sequences, size).horizon)
         weights = batch_weights(len(sequences), size, sequences.sample_weight)
         etas, clock = schedule(self.learning_rate, self._clock, weights, size)
         model, memory = model.learn_online(sequences, etas, min(size, len(sequences)), memory)
