@@ -310,7 +310,9 @@ def simulate(model, shards, sync_every, merge):
                 machines.append(copy.deepcopy(model).partial_fit(part))
                 weights.append(len(part))
         memories = [getattr(machine, "statistics_", None) for machine in machines]
+        behind = model.n_observations_ + sum(weights)
         model = merge(machines, weights)
+        model.n_observations_ = behind
         if memories[0] is not None:
             model.statistics_ = sum(
                 s * (w / sum(weights)) for s, w in zip(memories, weights, strict=True)
@@ -323,7 +325,7 @@ def begun(make, X):
     model = make()
     rate, size = model.learning_rate, model.batch_size
     model.set_params(learning_rate=1e-300, batch_size=None).partial_fit(X)
-    model.n_steps_ = 0
+    model.n_steps_, model.n_observations_ = 0, 0.0
     return model.set_params(learning_rate=rate, batch_size=size)
 
 
@@ -348,6 +350,23 @@ def test_online_is_the_same_as_on_one_machine(client, name, combine):
     assert seen[0] == (0, 0)
     assert [n for n, _ in seen] == sorted(n for n, _ in seen)
     assert seen[-1] == (len(X), there.n_steps_)
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_a_last_portion_of_one_row_has_the_influence_of_one(client, mode):
+    X = np.concatenate([points(), points()])[:2001]
+
+    def end(n):
+        model = mixture(learning_rate=0.5, batch_size=None)
+        data = da.from_array(X[:n], chunks=(n, -1))
+        return fit_online(model, data, 500, mode, n_shards=1, client=client)
+
+    without, with_it = end(2000), end(2001)
+    assert with_it.n_steps_ == pytest.approx(4.002)
+    assert with_it.n_observations_ == 2001
+    # One row of 500 at a rate of 0.5: a thousandth of its distance.
+    furthest = np.abs(X[2000] - without.means_).max()
+    assert np.abs(with_it.means_ - without.means_).max() < 0.01 * furthest
 
 
 @pytest.mark.parametrize("name", ONLINE)

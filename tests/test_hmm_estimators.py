@@ -314,10 +314,10 @@ def test_batches_in_one_call_or_in_many(name, memory):
     parts = split(X)
     for size in (1, 2):
         whole = copy.deepcopy(model).set_params(batch_size=size).partial_fit(X, LENGTHS)
-        pieces = copy.deepcopy(model)
+        pieces = copy.deepcopy(model).set_params(batch_size=size)
         for first in range(0, len(parts), size):
             pieces.partial_fit(parts[first : first + size])
-        assert whole.n_steps_ == pieces.n_steps_ == 1 + -(-5 // size)
+        assert whole.n_steps_ == pieces.n_steps_ == 1 + 5 / size
         assert_same(whole, pieces, rtol=1e-8)
         stream = copy.deepcopy(model).set_params(batch_size=size).partial_fit(iter(parts))
         assert_same(stream, whole, rtol=1e-12)
@@ -370,7 +370,7 @@ def test_the_lengths_that_were_seen_are_kept():
     assert_array_equal(model.lengths_.lengths, sorted(LENGTHS))
     model.partial_fit(X[:9])
     assert_allclose(model.lengths_.shares[model.lengths_.lengths == 9], 2 / 6)
-    assert model.n_sequences_ == 6
+    assert model.n_observations_ == 6
     assert "lengths_" not in vars(GaussianHMM(2, absorbing=[0], random_state=0).fit(X, LENGTHS))
 
 

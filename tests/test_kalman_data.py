@@ -72,8 +72,9 @@ def test_each_item_of_a_stream_is_a_table():
 def test_a_stream_teaches_as_calls_would():
     X = np.random.default_rng(1).normal(size=(30, 2))
     parts = [X[:10], X[10:18], X[18:]]
-    streamed = fastem.KalmanFilter(n_dim_state=1).partial_fit(iter(parts))
-    called = fastem.KalmanFilter(n_dim_state=1)
+    streamed = fastem.KalmanFilter(n_dim_state=1, batch_size=1).fit(X)
+    called = fastem.KalmanFilter(n_dim_state=1, batch_size=1).fit(X)
+    streamed.partial_fit(iter(parts))
     for part in parts:
         called.partial_fit(part)
     assert streamed.n_steps_ == called.n_steps_ == 3
