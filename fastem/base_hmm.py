@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 
 import numpy as np
@@ -18,6 +17,7 @@ from .hmm_inference import HMMInference
 from .hmm_model import HMMModel
 from .hmm_priors import dirichlet_mode
 from .learning_rate import DEFAULT_RATE, rates
+from .notices import warn
 from .sequence_checks import check_possible, check_values
 from .sequences import Sequences, SequenceStream, as_sequences, check_total
 
@@ -177,6 +177,7 @@ class BaseHMM(HMMInference, OnlineEstimator):
         for name, array in self._from_family(parameters).items():
             setattr(self, self._attribute(name), np.array(array))
         self._learned = {name: getattr(self, name) for name in self._attributes()}
+        self._told_dead = getattr(model, "told_dead", set())
         if model.horizon is not None:
             self.lengths_ = model.horizon
 
@@ -220,10 +221,12 @@ class BaseHMM(HMMInference, OnlineEstimator):
                     f"State {state} is absorbing, but transmat_[{state}] leads elsewhere: it must "
                     "be all zeros but for a one on the diagonal."
                 )
-        return self._model_class(
+        model = self._model_class(
             self._family(), startprob, transmat, self._to_family(emissions), absorbing=absorbing,
             fixed=self._held(), horizon=getattr(self, "lengths_", None), n_jobs=self.n_jobs,
         )  # fmt: skip
+        model.told_dead = set(getattr(self, "_told_dead", ()))
+        return model
 
     def _attribute(self, name):
         """The attribute that holds a parameter."""
@@ -315,11 +318,10 @@ class BaseHMM(HMMInference, OnlineEstimator):
             not np.array_equal(getattr(self, attribute), learned)
         )  # fmt: skip
         if by_hand:
-            warnings.warn(
+            warn(
                 f"{name}_ was set, and is overwritten by the start because init_params "
                 f"contains {self._letters.get(name, 'e')!r}.",
                 UserWarning,
-                stacklevel=6,
             )
         return True
 
@@ -372,12 +374,11 @@ class BaseHMM(HMMInference, OnlineEstimator):
         counts = self._n_parameters()
         n_free = sum(count for name, count in counts.items() if self._is_learned(name))
         if isinstance(data, Sequences) and data.X.size < n_free:
-            warnings.warn(
+            warn(
                 f"Fitting a model with {n_free} free numbers to only {data.X.size} data points "
                 "gives a degenerate solution. Use fewer states, hold parameters fixed, or find "
                 "more data.",
                 RuntimeWarning,
-                stacklevel=5,
             )
 
     def _is_learned(self, name):
@@ -417,6 +418,7 @@ class BaseHMM(HMMInference, OnlineEstimator):
         before = monitor.iter, list(monitor.history)
         try:
             with self._all_or_nothing():
+                vars(self).pop("_told_dead", None)
                 data = self._check_data(X, lengths, sample_weight, cut_off, reset=True)
                 if isinstance(data, SequenceStream):
                     # Its first table tells the number of columns.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 from time import perf_counter
 
@@ -18,6 +17,7 @@ from .data import Remote, Stream, Table, is_stream, nearby, readable
 from .estimator import OnlineEstimator
 from .learning_rate import rates
 from .mixture_model import MixtureModel
+from .notices import warn
 from .row_sample import sample_rows
 
 __all__ = ["BaseMixture"]
@@ -65,6 +65,7 @@ class BaseMixture(DensityMixin, OnlineEstimator):
         for name, array in model.parameters.items():
             # A copy, so that changing an attribute changes nothing that was given or is shared.
             setattr(self, f"{name}_", np.array(array))
+        self._told_dead = model.told_dead
 
     def _model(self) -> MixtureModel:
         """The model that the attributes describe."""
@@ -75,7 +76,9 @@ class BaseMixture(DensityMixin, OnlineEstimator):
     def _make_model(self, weights, parameters):
         family = self._family()
         fixed = self._fixed_names(("weights", *family.parameter_names))
-        return MixtureModel(family, weights, parameters, fixed=fixed, n_jobs=self.n_jobs)
+        model = MixtureModel(family, weights, parameters, fixed=fixed, n_jobs=self.n_jobs)
+        model.told_dead = set(getattr(self, "_told_dead", ()))
+        return model
 
     # Data ------------------------------------------------------------------------------------
 
@@ -230,6 +233,8 @@ class BaseMixture(DensityMixin, OnlineEstimator):
     def _fit(self, X, sample_weight):
         with self._all_or_nothing():
             resumed = self.warm_start and hasattr(self, "converged_")
+            if not resumed:
+                vars(self).pop("_told_dead", None)
             data = self._check_data(X, sample_weight, reset=not resumed, min_samples=2)
             if isinstance(data, Table):
                 _check_total(data.sample_weight)
@@ -240,11 +245,10 @@ class BaseMixture(DensityMixin, OnlineEstimator):
                     )
             best = self._best_run(data, resumed)
             if not best["converged_"] and self.max_iter > 0:
-                warnings.warn(
+                warn(
                     "EM did not converge from the best of the starts. Try other init_params, a "
                     "larger max_iter or tol, or look for degenerate data.",
                     ConvergenceWarning,
-                    stacklevel=4,
                 )
             self._set_model(best.pop("model"))
             for name, value in best.items():
