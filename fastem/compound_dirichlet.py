@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 
 import numpy as np
@@ -16,9 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 from .base_dirichlet import BaseDirichlet
 from .count_tables import CountTables, documents_of
 from .dirichlet_model import CompoundDirichletModel
+from .drawing import check_drawable
 from .kernels.count_tables import ascend
 from .learning_rate import DEFAULT_RATE
 from .lengths import Lengths
+from .notices import warn
 
 __all__ = ["CompoundDirichlet"]
 
@@ -232,12 +233,11 @@ class CompoundDirichlet(BaseDirichlet):
             end = "converged" if converged else "did not converge"
             print(f"{self.solver} {end} after {n_iter} iterations.")
         if not converged and self.max_iter > 0:
-            warnings.warn(
+            warn(
                 f"The gradient is still {steepest:.2g} after {n_iter} iterations of "
                 f"solver={self.solver!r}, more than tol={self.tol}. Try solver='newton', a larger "
                 "max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         self.alpha_ = alpha
         self.n_iter_ = n_iter
@@ -311,8 +311,10 @@ class CompoundDirichlet(BaseDirichlet):
         if lengths is None:
             if not hasattr(self, "mean_length_"):
                 raise ValueError("This model has seen no documents: give the lengths to draw.")
-            lengths = round(self.mean_length_)
+            lengths = np.rint(self.mean_length_)
         lengths = np.asarray(lengths)
+        if lengths.dtype.kind == "O":  # of numbers too large for other types
+            lengths = lengths.astype(float)
         if lengths.shape not in ((), (n_samples,)):
             raise ValueError(
                 f"lengths must be one number, or one for each of the {n_samples} documents; got "
@@ -320,6 +322,7 @@ class CompoundDirichlet(BaseDirichlet):
             )
         if not np.isfinite(lengths).all() or (lengths < 0).any() or (lengths % 1 != 0).any():
             raise ValueError("lengths must be whole numbers, zero or more.")
+        check_drawable(lengths.max(initial=0))
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         X = self._model().draw(n_samples, rng, lengths)
         return X if as_sparse else X.toarray()
