@@ -12,19 +12,9 @@ from pathlib import Path
 from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
 
 from ..notices import warn
+from .fingerprint import FINGERPRINT
 
 _DIGEST_SIZE = hashlib.sha256().digest_size
-
-
-def _fingerprint():
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
-#: Of the source of all kernels.
-FINGERPRINT = _fingerprint()
 
 
 def cache_for(function):
