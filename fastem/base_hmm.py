@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral, Real
+from typing import Self
 
 import numpy as np
 from sklearn.base import _fit_context
@@ -13,6 +15,7 @@ from sklearn.utils.validation import validate_data
 from .convergence import ConvergenceMonitor
 from .data import Remote, nearby
 from .estimator import OnlineEstimator
+from .families import Family
 from .hmm_inference import HMMInference
 from .hmm_model import HMMModel
 from .hmm_priors import dirichlet_mode
@@ -93,7 +96,7 @@ class BaseHMM(HMMInference, OnlineEstimator):
 
     # Supplied by each estimator --------------------------------------------------------------
 
-    def _family(self):
+    def _family(self) -> Family:
         """The family of the emissions."""
         raise AttributeError(f"{type(self).__name__} has no family.")
 
@@ -126,7 +129,7 @@ class BaseHMM(HMMInference, OnlineEstimator):
         """How many free numbers each emission parameter has."""
         raise AttributeError(f"{type(self).__name__} has no emissions.")
 
-    def _emit(self, random_state):
+    def _emit(self, random_state) -> Callable:
         """A function that draws a row from a state, as hmmlearn would."""
         raise AttributeError(f"{type(self).__name__} has no emissions.")
 
@@ -386,7 +389,7 @@ class BaseHMM(HMMInference, OnlineEstimator):
 
     # Learning --------------------------------------------------------------------------------
 
-    def fit(self, X, lengths=None, sample_weight=None, cut_off=None):
+    def fit(self, X, lengths=None, sample_weight=None, cut_off=None) -> Self:
         """Fit by batch EM.
 
         Parameters not named in ``init_params`` start from the attributes if these are set.
@@ -480,7 +483,7 @@ class BaseHMM(HMMInference, OnlineEstimator):
         return model.with_parameters(parameters)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, lengths=None, sample_weight=None, cut_off=None):
+    def partial_fit(self, X, lengths=None, sample_weight=None, cut_off=None) -> Self:
         """Learn online from new sequences.
 
         Each batch moves the model to the minimum of the batch's loss plus the divergence from the

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from numbers import Integral, Real
 from time import perf_counter
+from typing import Self
 
 import numpy as np
 from sklearn.base import DensityMixin, _fit_context
@@ -15,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from . import algebra
 from .data import Remote, Stream, Table, is_stream, nearby, readable
 from .estimator import OnlineEstimator
+from .families import Family
 from .learning_rate import rates
 from .mixture_model import MixtureModel
 from .notices import warn
@@ -48,7 +50,7 @@ class BaseMixture(DensityMixin, OnlineEstimator):
 
     # Supplied by each estimator --------------------------------------------------------------
 
-    def _family(self):
+    def _family(self) -> Family:
         """The family of the components."""
         raise AttributeError(f"{type(self).__name__} has no family.")
 
@@ -199,7 +201,7 @@ class BaseMixture(DensityMixin, OnlineEstimator):
 
     # Learning --------------------------------------------------------------------------------
 
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None) -> Self:
         """Fit by batch EM, from ``n_init`` starts, and keep the best.
 
         Parameters
@@ -219,7 +221,7 @@ class BaseMixture(DensityMixin, OnlineEstimator):
         self._fit(X, sample_weight)
         return self
 
-    def fit_predict(self, X, y=None, sample_weight=None):
+    def fit_predict(self, X, y=None, sample_weight=None) -> np.ndarray:
         """Fit and return the likeliest component of each row."""
         data = self._fit(X, sample_weight)
         if isinstance(data, Stream):
@@ -314,7 +316,7 @@ class BaseMixture(DensityMixin, OnlineEstimator):
         }
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None, sample_weight=None):
+    def partial_fit(self, X, y=None, sample_weight=None) -> Self:
         """Learn online from new rows.
 
         Each batch moves the model to the minimum of the batch's loss plus the divergence from the
@@ -406,12 +408,12 @@ class BaseMixture(DensityMixin, OnlineEstimator):
         check_is_fitted(self, "weights_")
         return self._check_table(X, reset=False)[0]
 
-    def score_samples(self, X):
+    def score_samples(self, X) -> np.ndarray:
         """The log-likelihood of each row."""
         X = self._checked(X)
         return self._model().infer(X, log_totals=True)[0]
 
-    def score(self, X, y=None, sample_weight=None):
+    def score(self, X, y=None, sample_weight=None) -> float:
         """The mean log-likelihood of the rows of an array, or of a stream of arrays."""
         check_is_fitted(self, "weights_")
         if is_stream(X):
@@ -421,11 +423,11 @@ class BaseMixture(DensityMixin, OnlineEstimator):
         log_likelihoods = self._model().infer(X, log_totals=True)[0]
         return float(np.average(log_likelihoods, weights=sample_weight))
 
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """The likeliest component of each row."""
         return self._labels(self._checked(X))
 
-    def predict_proba(self, X):
+    def predict_proba(self, X) -> np.ndarray:
         """The probability of each component for each row, (n_samples, n_components)."""
         X = self._checked(X)
         return self._model().infer(X, posteriors=True)[1]
@@ -435,15 +437,15 @@ class BaseMixture(DensityMixin, OnlineEstimator):
         parameters = model.family.unpack(model.packed)
         return model.family.n_parameters(parameters) + len(model.weights) - 1
 
-    def bic(self, X):
+    def bic(self, X) -> float:
         """Bayesian information criterion on ``X``; the lower the better."""
         return -2 * self.score(X) * len(X) + self._n_parameters() * np.log(len(X))
 
-    def aic(self, X):
+    def aic(self, X) -> float:
         """Akaike information criterion on ``X``; the lower the better."""
         return -2 * self.score(X) * len(X) + 2 * self._n_parameters()
 
-    def sample(self, n_samples=1):
+    def sample(self, n_samples=1) -> tuple[np.ndarray, np.ndarray]:
         """Draw rows from the model.
 
         Returns

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
+from typing import Literal, Self, overload
 
 import numpy as np
 from scipy import sparse
@@ -156,7 +157,7 @@ class CompoundDirichlet(BaseDirichlet):
     # Learning --------------------------------------------------------------------------------
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None) -> Self:
         """Fit to documents: the counts are tabulated in one pass, and the tables are climbed.
 
         Parameters
@@ -265,7 +266,7 @@ class CompoundDirichlet(BaseDirichlet):
 
     # Using the model -------------------------------------------------------------------------
 
-    def transform(self, X):
+    def transform(self, X) -> np.ndarray:
         """The mean of each document's topic given its words, ``E[h|v] = (v + α) / (n + α₀)``.
 
         Returns
@@ -286,9 +287,19 @@ class CompoundDirichlet(BaseDirichlet):
         topics /= lengths + self.alpha_.sum()
         return topics
 
-    def fit_transform(self, X, y=None, sample_weight=None):
+    def fit_transform(self, X, y=None, sample_weight=None) -> np.ndarray:
         """Fit, and return the mean of each document's topic."""
         return self.fit(X, sample_weight=sample_weight).transform(X)
+
+    @overload
+    def sample(
+        self, n_samples=1, lengths=None, *, as_sparse: Literal[False] = False
+    ) -> np.ndarray: ...
+
+    @overload
+    def sample(
+        self, n_samples=1, lengths=None, *, as_sparse: Literal[True]
+    ) -> sparse.csr_array: ...
 
     def sample(self, n_samples=1, lengths=None, *, as_sparse=False):
         """Draw documents from the model.
