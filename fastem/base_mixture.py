@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from . import algebra
+from .clustering import kmeans, one_thread_if_small
 from .data import Remote, Stream, Table, is_stream, nearby, readable
 from .estimator import OnlineEstimator
 from .families import Family
@@ -159,7 +160,7 @@ class BaseMixture(DensityMixin, OnlineEstimator):
 
         The third is the share of the weight of the rows that has responsibilities at all.
         """
-        from sklearn.cluster import KMeans, kmeans_plusplus
+        from sklearn.cluster import kmeans_plusplus
 
         X, n_components = sample.X, self.n_components
         n_rows = len(X)
@@ -173,20 +174,23 @@ class BaseMixture(DensityMixin, OnlineEstimator):
 
             return uniform, centres, 1.0
         if self.init_params == "kmeans":
-            kmeans = KMeans(n_clusters=n_components, n_init=1, random_state=random_state)
-            kmeans.fit(X, sample_weight=sample.sample_weight)
-            labels = kmeans.labels_
+            found = kmeans(
+                X, n_components, n_init=1, random_state=random_state,
+                sample_weight=sample.sample_weight,
+            )  # fmt: skip
+            labels = found.labels_
 
             def one_hot(start, stop):
                 return np.eye(n_components)[labels[start:stop]]
 
-            return one_hot, np.asarray(kmeans.cluster_centers_, dtype=float), 1.0
+            return one_hot, np.asarray(found.cluster_centers_, dtype=float), 1.0
         if self.init_params == "random_from_data":
             chosen = random_state.choice(n_rows, size=n_components, replace=False)
         else:
-            _, chosen = kmeans_plusplus(
-                X, n_components, sample_weight=sample.sample_weight, random_state=random_state
-            )
+            with one_thread_if_small(X, n_components):
+                _, chosen = kmeans_plusplus(
+                    X, n_components, sample_weight=sample.sample_weight, random_state=random_state
+                )
 
         def single(start, stop):
             picked = np.zeros((stop - start, n_components))
