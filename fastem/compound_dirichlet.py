@@ -68,7 +68,8 @@ class CompoundDirichlet(BaseDirichlet):
     fixed : iterable of str, default=()
         ``"alpha"`` to learn nothing.
     n_jobs : int or None, default=None
-        Threads; None is all cores. The result does not depend on it.
+        Threads; None: as many as there are cores, one inside a worker. The result does not depend
+        on it.
 
     Attributes
     ----------

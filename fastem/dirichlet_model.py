@@ -29,7 +29,7 @@ class DirichletModel(Components):
     fixed : iterable of str
         ``"alpha"`` if :meth:`maximize` should leave it alone.
     n_jobs : int, optional
-        Threads; all cores unless given. It has no influence on the result.
+        Threads; None: as many as there are cores, one inside a worker. No influence on the result.
     """
 
     kind = "Dirichlet"

@@ -49,7 +49,7 @@ class HMMModel(Components):
     horizon : int, Lengths, or pair of one and the family's horizon, optional
         How long sequences are when :meth:`own` is not told.
     n_jobs : int, optional
-        Threads; all cores unless given. It has no influence on the result.
+        Threads; None: as many as there are cores, one inside a worker. No influence on the result.
     """
 
     def __init__(

@@ -40,7 +40,7 @@ class MixtureModel(Components):
     fixed : iterable of str
         Names of parameters that :meth:`maximize` leaves alone, ``"weights"`` among them.
     n_jobs : int, optional
-        Threads; all cores unless given. It has no influence on the result.
+        Threads; None: as many as there are cores, one inside a worker. No influence on the result.
     """
 
     def __init__(self, family: Family, weights, parameters, *, fixed=(), n_jobs=None, packed=None):
