@@ -7,7 +7,7 @@ import numpy as np
 __all__ = ["LONGEST_TABLE", "Lengths"]
 
 #: Longer lengths are not tabulated step by step.
-LONGEST_TABLE = 2**22
+LONGEST_TABLE = 2**24
 
 
 class Lengths:
