@@ -8,6 +8,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from . import algebra as algebra
+    from . import convergence as convergence
+    from . import count_tables as count_tables
+    from . import distributed as distributed
+    from . import families as families
+    from . import kalman_stream as kalman_stream
+    from . import kernels as kernels
+    from . import sequences as sequences
+    from . import simulated as simulated
+    from . import statistics as statistics
     from .combining import average, combine, divergence
     from .compound_dirichlet import CompoundDirichlet
     from .dirichlet import Dirichlet
@@ -73,8 +83,16 @@ _HOMES = {
     "save": "saving",
 }
 
+#: The modules that are documented.
+_MODULES = frozenset(
+    {"algebra", "convergence", "count_tables", "distributed", "families", "kalman_stream",
+     "kernels", "sequences", "simulated", "statistics"}
+)  # fmt: skip
+
 
 def __getattr__(name):
+    if name in _MODULES:
+        return import_module(f".{name}", __name__)
     if name not in _HOMES:
         raise AttributeError(f"module 'fastem' has no attribute {name!r}")
     value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
@@ -83,4 +101,4 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted([*globals(), *_HOMES])
+    return sorted({*globals(), *_HOMES, *_MODULES})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 from scipy import sparse
 from sklearn.base import DensityMixin, _fit_context
@@ -38,7 +40,7 @@ class BaseDirichlet(DensityMixin, OnlineEstimator):
     def _check_rows(self, X):
         """Raise ``ValueError`` if some row is not an observation, unless passes over them do."""
 
-    def _first_alpha(self, table):
+    def _first_alpha(self, table) -> np.ndarray:
         """Where online learning starts, from its first rows."""
         raise AttributeError(f"{type(self).__name__} has no start.")
 
@@ -114,7 +116,7 @@ class BaseDirichlet(DensityMixin, OnlineEstimator):
     # Learning --------------------------------------------------------------------------------
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None, sample_weight=None):
+    def partial_fit(self, X, y=None, sample_weight=None) -> Self:
         """Learn online from new rows.
 
         Each batch moves the model to the minimum of the batch's loss plus the divergence from the
@@ -188,23 +190,23 @@ class BaseDirichlet(DensityMixin, OnlineEstimator):
 
     # Using the model -------------------------------------------------------------------------
 
-    def score_samples(self, X):
+    def score_samples(self, X) -> np.ndarray:
         """The log-likelihood of each row."""
         X = self._checked(X)
         return self._model().log_likelihoods(X)
 
-    def score(self, X, y=None, sample_weight=None):
+    def score(self, X, y=None, sample_weight=None) -> float:
         """The mean log-likelihood of the rows of an array, or of a stream of arrays."""
         check_is_fitted(self, "alpha_")
         data = self._check_data(X, sample_weight, reset=False, once=True)
         return self._model().expect(data).log_likelihood
 
-    def bic(self, X):
+    def bic(self, X) -> float:
         """Bayesian information criterion on ``X``; the lower the better."""
         n_rows = X.shape[0] if sparse.issparse(X) else len(X)
         return -2 * self.score(X) * n_rows + len(self.alpha_) * np.log(n_rows)
 
-    def aic(self, X):
+    def aic(self, X) -> float:
         """Akaike information criterion on ``X``; the lower the better."""
         n_rows = X.shape[0] if sparse.issparse(X) else len(X)
         return -2 * self.score(X) * n_rows + 2 * len(self.alpha_)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Callable
 from numbers import Integral, Real
+from typing import Self
 
 import numpy as np
 from sklearn.base import _fit_context
@@ -14,10 +15,12 @@ from sklearn.utils.validation import validate_data
 from .convergence import ConvergenceMonitor
 from .data import Remote, first_batch, nearby
 from .estimator import OnlineEstimator
+from .families import Family
 from .hmm_inference import HMMInference
 from .hmm_model import HMMModel
 from .hmm_priors import dirichlet_mode
 from .learning_rate import DEFAULT_RATE, batch_weights, schedule
+from .notices import warn
 from .sequence_checks import check_possible, check_values
 from .sequences import Sequences, SequenceStream, as_sequences, check_total
 
@@ -94,7 +97,7 @@ class BaseHMM(HMMInference, OnlineEstimator):
 
     # Supplied by each estimator --------------------------------------------------------------
 
-    def _family(self):
+    def _family(self) -> Family:
         """The family of the emissions."""
         raise AttributeError(f"{type(self).__name__} has no family.")
 
@@ -127,7 +130,7 @@ class BaseHMM(HMMInference, OnlineEstimator):
         """How many free numbers each emission parameter has."""
         raise AttributeError(f"{type(self).__name__} has no emissions.")
 
-    def _emit(self, random_state):
+    def _emit(self, random_state) -> Callable:
         """A function that draws a row from a state, as hmmlearn would."""
         raise AttributeError(f"{type(self).__name__} has no emissions.")
 
@@ -178,6 +181,7 @@ class BaseHMM(HMMInference, OnlineEstimator):
         for name, array in self._from_family(parameters).items():
             setattr(self, self._attribute(name), np.array(array))
         self._learned = {name: getattr(self, name) for name in self._attributes()}
+        self._told_dead = getattr(model, "told_dead", set())
         if model.horizon is not None:
             self.lengths_ = model.horizon
 
@@ -221,10 +225,12 @@ class BaseHMM(HMMInference, OnlineEstimator):
                     f"State {state} is absorbing, but transmat_[{state}] leads elsewhere: it must "
                     "be all zeros but for a one on the diagonal."
                 )
-        return self._model_class(
+        model = self._model_class(
             self._family(), startprob, transmat, self._to_family(emissions), absorbing=absorbing,
             fixed=self._held(), horizon=getattr(self, "lengths_", None), n_jobs=self.n_jobs,
         )  # fmt: skip
+        model.told_dead = set(getattr(self, "_told_dead", ()))
+        return model
 
     def _attribute(self, name):
         """The attribute that holds a parameter."""
@@ -316,11 +322,10 @@ class BaseHMM(HMMInference, OnlineEstimator):
             not np.array_equal(getattr(self, attribute), learned)
         )  # fmt: skip
         if by_hand:
-            warnings.warn(
+            warn(
                 f"{name}_ was set, and is overwritten by the start because init_params "
                 f"contains {self._letters.get(name, 'e')!r}.",
                 UserWarning,
-                stacklevel=6,
             )
         return True
 
@@ -373,12 +378,11 @@ class BaseHMM(HMMInference, OnlineEstimator):
         counts = self._n_parameters()
         n_free = sum(count for name, count in counts.items() if self._is_learned(name))
         if isinstance(data, Sequences) and data.X.size < n_free:
-            warnings.warn(
+            warn(
                 f"Fitting a model with {n_free} free numbers to only {data.X.size} data points "
                 "gives a degenerate solution. Use fewer states, hold parameters fixed, or find "
                 "more data.",
                 RuntimeWarning,
-                stacklevel=5,
             )
 
     def _is_learned(self, name):
@@ -386,7 +390,7 @@ class BaseHMM(HMMInference, OnlineEstimator):
 
     # Learning --------------------------------------------------------------------------------
 
-    def fit(self, X, lengths=None, sample_weight=None, cut_off=None):
+    def fit(self, X, lengths=None, sample_weight=None, cut_off=None) -> Self:
         """Fit by batch EM.
 
         Parameters not named in ``init_params`` start from the attributes if these are set.
@@ -418,6 +422,7 @@ class BaseHMM(HMMInference, OnlineEstimator):
         before = monitor.iter, list(monitor.history)
         try:
             with self._all_or_nothing():
+                vars(self).pop("_told_dead", None)
                 data = self._check_data(X, lengths, sample_weight, cut_off, reset=True)
                 if isinstance(data, SequenceStream):
                     # Its first table tells the number of columns.
@@ -479,7 +484,7 @@ class BaseHMM(HMMInference, OnlineEstimator):
         return model.with_parameters(parameters)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, lengths=None, sample_weight=None, cut_off=None):
+    def partial_fit(self, X, lengths=None, sample_weight=None, cut_off=None) -> Self:
         """Learn online from new sequences.
 
         Each batch moves the model to the minimum of the batch's loss plus the divergence from the

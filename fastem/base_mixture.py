@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 from time import perf_counter
+from typing import Self
 
 import numpy as np
 from sklearn.base import DensityMixin, _fit_context
@@ -14,10 +14,13 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from . import algebra
+from .clustering import kmeans, one_thread_if_small
 from .data import Remote, Stream, Table, first_batch, is_stream, nearby, readable
 from .estimator import OnlineEstimator
+from .families import Family
 from .learning_rate import batch_weights, schedule
 from .mixture_model import MixtureModel
+from .notices import warn
 from .row_sample import sample_rows
 
 __all__ = ["BaseMixture"]
@@ -48,7 +51,7 @@ class BaseMixture(DensityMixin, OnlineEstimator):
 
     # Supplied by each estimator --------------------------------------------------------------
 
-    def _family(self):
+    def _family(self) -> Family:
         """The family of the components."""
         raise AttributeError(f"{type(self).__name__} has no family.")
 
@@ -65,6 +68,7 @@ class BaseMixture(DensityMixin, OnlineEstimator):
         for name, array in model.parameters.items():
             # A copy, so that changing an attribute changes nothing that was given or is shared.
             setattr(self, f"{name}_", np.array(array))
+        self._told_dead = model.told_dead
 
     def _model(self) -> MixtureModel:
         """The model that the attributes describe."""
@@ -75,7 +79,9 @@ class BaseMixture(DensityMixin, OnlineEstimator):
     def _make_model(self, weights, parameters):
         family = self._family()
         fixed = self._fixed_names(("weights", *family.parameter_names))
-        return MixtureModel(family, weights, parameters, fixed=fixed, n_jobs=self.n_jobs)
+        model = MixtureModel(family, weights, parameters, fixed=fixed, n_jobs=self.n_jobs)
+        model.told_dead = set(getattr(self, "_told_dead", ()))
+        return model
 
     # Data ------------------------------------------------------------------------------------
 
@@ -154,7 +160,7 @@ class BaseMixture(DensityMixin, OnlineEstimator):
 
         The third is the share of the weight of the rows that has responsibilities at all.
         """
-        from sklearn.cluster import KMeans, kmeans_plusplus
+        from sklearn.cluster import kmeans_plusplus
 
         X, n_components = sample.X, self.n_components
         n_rows = len(X)
@@ -168,20 +174,23 @@ class BaseMixture(DensityMixin, OnlineEstimator):
 
             return uniform, centres, 1.0
         if self.init_params == "kmeans":
-            kmeans = KMeans(n_clusters=n_components, n_init=1, random_state=random_state)
-            kmeans.fit(X, sample_weight=sample.sample_weight)
-            labels = kmeans.labels_
+            found = kmeans(
+                X, n_components, n_init=1, random_state=random_state,
+                sample_weight=sample.sample_weight,
+            )  # fmt: skip
+            labels = found.labels_
 
             def one_hot(start, stop):
                 return np.eye(n_components)[labels[start:stop]]
 
-            return one_hot, np.asarray(kmeans.cluster_centers_, dtype=float), 1.0
+            return one_hot, np.asarray(found.cluster_centers_, dtype=float), 1.0
         if self.init_params == "random_from_data":
             chosen = random_state.choice(n_rows, size=n_components, replace=False)
         else:
-            _, chosen = kmeans_plusplus(
-                X, n_components, sample_weight=sample.sample_weight, random_state=random_state
-            )
+            with one_thread_if_small(X, n_components):
+                _, chosen = kmeans_plusplus(
+                    X, n_components, sample_weight=sample.sample_weight, random_state=random_state
+                )
 
         def single(start, stop):
             picked = np.zeros((stop - start, n_components))
@@ -196,7 +205,7 @@ class BaseMixture(DensityMixin, OnlineEstimator):
 
     # Learning --------------------------------------------------------------------------------
 
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None) -> Self:
         """Fit by batch EM, from ``n_init`` starts, and keep the best.
 
         Parameters
@@ -216,7 +225,7 @@ class BaseMixture(DensityMixin, OnlineEstimator):
         self._fit(X, sample_weight)
         return self
 
-    def fit_predict(self, X, y=None, sample_weight=None):
+    def fit_predict(self, X, y=None, sample_weight=None) -> np.ndarray:
         """Fit and return the likeliest component of each row."""
         data = self._fit(X, sample_weight)
         if isinstance(data, Stream):
@@ -230,6 +239,8 @@ class BaseMixture(DensityMixin, OnlineEstimator):
     def _fit(self, X, sample_weight):
         with self._all_or_nothing():
             resumed = self.warm_start and hasattr(self, "converged_")
+            if not resumed:
+                vars(self).pop("_told_dead", None)
             data = self._check_data(X, sample_weight, reset=not resumed, min_samples=2)
             if isinstance(data, Table):
                 _check_total(data.sample_weight)
@@ -240,11 +251,10 @@ class BaseMixture(DensityMixin, OnlineEstimator):
                     )
             best = self._best_run(data, resumed)
             if not best["converged_"] and self.max_iter > 0:
-                warnings.warn(
+                warn(
                     "EM did not converge from the best of the starts. Try other init_params, a "
                     "larger max_iter or tol, or look for degenerate data.",
                     ConvergenceWarning,
-                    stacklevel=4,
                 )
             self._set_model(best.pop("model"))
             for name, value in best.items():
@@ -312,7 +322,7 @@ class BaseMixture(DensityMixin, OnlineEstimator):
         }
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None, sample_weight=None):
+    def partial_fit(self, X, y=None, sample_weight=None) -> Self:
         """Learn online from new rows.
 
         Each batch moves the model to the minimum of the batch's loss plus the divergence from the
@@ -413,12 +423,12 @@ class BaseMixture(DensityMixin, OnlineEstimator):
         check_is_fitted(self, "weights_")
         return self._check_table(X, reset=False)[0]
 
-    def score_samples(self, X):
+    def score_samples(self, X) -> np.ndarray:
         """The log-likelihood of each row."""
         X = self._checked(X)
         return self._model().infer(X, log_totals=True)[0]
 
-    def score(self, X, y=None, sample_weight=None):
+    def score(self, X, y=None, sample_weight=None) -> float:
         """The mean log-likelihood of the rows of an array, or of a stream of arrays."""
         check_is_fitted(self, "weights_")
         if is_stream(X):
@@ -428,11 +438,11 @@ class BaseMixture(DensityMixin, OnlineEstimator):
         log_likelihoods = self._model().infer(X, log_totals=True)[0]
         return float(np.average(log_likelihoods, weights=sample_weight))
 
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """The likeliest component of each row."""
         return self._labels(self._checked(X))
 
-    def predict_proba(self, X):
+    def predict_proba(self, X) -> np.ndarray:
         """The probability of each component for each row, (n_samples, n_components)."""
         X = self._checked(X)
         return self._model().infer(X, posteriors=True)[1]
@@ -442,15 +452,15 @@ class BaseMixture(DensityMixin, OnlineEstimator):
         parameters = model.family.unpack(model.packed)
         return model.family.n_parameters(parameters) + len(model.weights) - 1
 
-    def bic(self, X):
+    def bic(self, X) -> float:
         """Bayesian information criterion on ``X``; the lower the better."""
         return -2 * self.score(X) * len(X) + self._n_parameters() * np.log(len(X))
 
-    def aic(self, X):
+    def aic(self, X) -> float:
         """Akaike information criterion on ``X``; the lower the better."""
         return -2 * self.score(X) * len(X) + 2 * self._n_parameters()
 
-    def sample(self, n_samples=1):
+    def sample(self, n_samples=1) -> tuple[np.ndarray, np.ndarray]:
         """Draw rows from the model.
 
         Returns

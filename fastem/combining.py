@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 from sklearn.base import clone
@@ -13,11 +14,13 @@ from .simulated import Simulated
 
 __all__ = ["average", "combine", "divergence"]
 
+Estimator = TypeVar("Estimator")
+
 
 def combine(
-    models: Sequence, weights=None, *, align: bool = False, horizon=None, n_pseudo=None,
-    random_state=None,
-):  # fmt: skip
+    models: Sequence[Estimator], weights=None, *, align: bool = False, horizon=None,
+    n_pseudo=None, random_state=None,
+) -> Estimator:  # fmt: skip
     """The model of least total divergence to several models.
 
     Parameters
@@ -56,7 +59,9 @@ def combine(
     return _merge(models, merge)
 
 
-def average(models: Sequence, weights=None, *, align: bool = False, horizon=None):
+def average(
+    models: Sequence[Estimator], weights=None, *, align: bool = False, horizon=None
+) -> Estimator:
     """Plain averaging of all parameters, which combining is compared with.
 
     Parameters

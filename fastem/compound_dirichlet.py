@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
+from typing import Literal, Self, overload
 
 import numpy as np
 from scipy import sparse
@@ -16,9 +16,11 @@ from sklearn.utils.validation import check_is_fitted
 from .base_dirichlet import BaseDirichlet
 from .count_tables import CountTables, documents_of
 from .dirichlet_model import CompoundDirichletModel
+from .drawing import check_drawable
 from .kernels.count_tables import ascend
 from .learning_rate import DEFAULT_RATE, Clock
 from .lengths import Lengths
+from .notices import warn
 
 __all__ = ["CompoundDirichlet"]
 
@@ -69,7 +71,8 @@ class CompoundDirichlet(BaseDirichlet):
     fixed : iterable of str, default=()
         ``"alpha"`` to learn nothing.
     n_jobs : int or None, default=None
-        Threads; None is all cores. The result does not depend on it.
+        Threads; None: as many as there are cores, one inside a worker. The result does not depend
+        on it.
 
     Attributes
     ----------
@@ -160,7 +163,7 @@ class CompoundDirichlet(BaseDirichlet):
     # Learning --------------------------------------------------------------------------------
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None) -> Self:
         """Fit to documents: the counts are tabulated in one pass, and the tables are climbed.
 
         Parameters
@@ -237,12 +240,11 @@ class CompoundDirichlet(BaseDirichlet):
             end = "converged" if converged else "did not converge"
             print(f"{self.solver} {end} after {n_iter} iterations.")
         if not converged and self.max_iter > 0:
-            warnings.warn(
+            warn(
                 f"The gradient is still {steepest:.2g} after {n_iter} iterations of "
                 f"solver={self.solver!r}, more than tol={self.tol}. Try solver='newton', a larger "
                 "max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         self.alpha_ = alpha
         self.n_iter_ = n_iter
@@ -270,7 +272,7 @@ class CompoundDirichlet(BaseDirichlet):
 
     # Using the model -------------------------------------------------------------------------
 
-    def transform(self, X):
+    def transform(self, X) -> np.ndarray:
         """The mean of each document's topic given its words, ``E[h|v] = (v + α) / (n + α₀)``.
 
         Returns
@@ -291,9 +293,19 @@ class CompoundDirichlet(BaseDirichlet):
         topics /= lengths + self.alpha_.sum()
         return topics
 
-    def fit_transform(self, X, y=None, sample_weight=None):
+    def fit_transform(self, X, y=None, sample_weight=None) -> np.ndarray:
         """Fit, and return the mean of each document's topic."""
         return self.fit(X, sample_weight=sample_weight).transform(X)
+
+    @overload
+    def sample(
+        self, n_samples=1, lengths=None, *, as_sparse: Literal[False] = False
+    ) -> np.ndarray: ...
+
+    @overload
+    def sample(
+        self, n_samples=1, lengths=None, *, as_sparse: Literal[True]
+    ) -> sparse.csr_array: ...
 
     def sample(self, n_samples=1, lengths=None, *, as_sparse=False):
         """Draw documents from the model.
@@ -316,8 +328,10 @@ class CompoundDirichlet(BaseDirichlet):
         if lengths is None:
             if not hasattr(self, "mean_length_"):
                 raise ValueError("This model has seen no documents: give the lengths to draw.")
-            lengths = round(self.mean_length_)
+            lengths = np.rint(self.mean_length_)
         lengths = np.asarray(lengths)
+        if lengths.dtype.kind == "O":  # of numbers too large for other types
+            lengths = lengths.astype(float)
         if lengths.shape not in ((), (n_samples,)):
             raise ValueError(
                 f"lengths must be one number, or one for each of the {n_samples} documents; got "
@@ -325,6 +339,7 @@ class CompoundDirichlet(BaseDirichlet):
             )
         if not np.isfinite(lengths).all() or (lengths < 0).any() or (lengths % 1 != 0).any():
             raise ValueError("lengths must be whole numbers, zero or more.")
+        check_drawable(lengths.max(initial=0))
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         X = self._model().draw(n_samples, rng, lengths)
         return X if as_sparse else X.toarray()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
@@ -39,7 +41,8 @@ class Dirichlet(BaseDirichlet):
     fixed : iterable of str, default=()
         ``"alpha"`` to learn nothing.
     n_jobs : int or None, default=None
-        Threads; None is all cores. The result does not depend on it.
+        Threads; None: as many as there are cores, one inside a worker. The result does not depend
+        on it.
 
     Attributes
     ----------
@@ -94,7 +97,7 @@ class Dirichlet(BaseDirichlet):
                 )
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None) -> Self:
         """Fit to points on the simplex, by Newton's method.
 
         Parameters
@@ -129,7 +132,7 @@ class Dirichlet(BaseDirichlet):
     def _first_alpha(self, table):
         return np.ones(table.X.shape[1])
 
-    def sample(self, n_samples=1):
+    def sample(self, n_samples=1) -> np.ndarray:
         """Draw points from the model, (n_samples, n_features)."""
         check_is_fitted(self, "alpha_")
         if n_samples < 1:

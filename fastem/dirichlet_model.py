@@ -9,6 +9,7 @@ from . import algebra
 from .alignment import Components
 from .count_tables import CountTables, documents_of
 from .data import Table, as_data, read_rows, wherever
+from .drawing import MOST_WORDS, draw_long_document, draw_topics, is_long
 from .kernels import dirichlet as kernels
 from .lengths import Lengths
 from .parallel import chunks, in_order
@@ -28,7 +29,7 @@ class DirichletModel(Components):
     fixed : iterable of str
         ``"alpha"`` if :meth:`maximize` should leave it alone.
     n_jobs : int, optional
-        Threads; all cores unless given. It has no influence on the result.
+        Threads; None: as many as there are cores, one inside a worker. No influence on the result.
     """
 
     kind = "Dirichlet"
@@ -111,16 +112,7 @@ class DirichletModel(Components):
 
     def draw(self, n_samples, rng, horizon=None) -> np.ndarray:
         """Points from the model."""
-        # The logarithm of a gamma variable of shape a < 1 is that of one of shape a + 1, plus
-        # log(u) / a, for a uniform u: it cannot be rounded to that of zero.
-        shape = (n_samples, len(self.alpha))
-        logs = np.log(rng.standard_gamma(self.alpha + 1.0, shape))
-        logs += np.log1p(-rng.random(shape)) / self.alpha
-        logs -= logs.max(axis=1, keepdims=True)
-        points = np.exp(logs)
-        points /= points.sum(axis=1, keepdims=True)
-        # An entry that is too small for a double lies on the border, where there is no density.
-        return np.maximum(points, np.finfo(float).tiny)
+        return draw_topics(self.alpha, n_samples, rng)
 
     # Passes over data ------------------------------------------------------------------------
 
@@ -213,12 +205,32 @@ class CompoundDirichletModel(DirichletModel):
             lengths = horizon.draw(n_samples, rng)
         else:
             lengths = np.broadcast_to(np.rint(1 if horizon is None else horizon), (n_samples,))
+        if np.sum(lengths, dtype=float) <= MOST_WORDS:
+            return self._draw_words(lengths, rng)
+        # Only so many words are drawn one by one at a time, and long documents not at all.
+        parts, first = [], 0
+        while first < n_samples:
+            if is_long(lengths[first], len(self.alpha)):
+                counts = draw_long_document(self.alpha, lengths[first], rng)
+                parts.append(sparse.csr_array(counts[None]))
+                first += 1
+                continue
+            last, total = first + 1, lengths[first]
+            while last < n_samples and total + lengths[last] <= MOST_WORDS:
+                total += lengths[last]
+                last += 1
+            parts.append(self._draw_words(lengths[first:last], rng))
+            first = last
+        return sparse.csr_array(sparse.vstack(parts, format="csr"))
+
+    def _draw_words(self, lengths, rng):
+        """Documents word by word, of which each has seen those before it."""
         starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
         words = np.empty(starts[-1], np.int64)
         seed = int(rng.integers(2**32))
         kernels.draw_words(np.cumsum(self.alpha), starts, seed, words)
         X = sparse.csr_array(
-            (np.ones(len(words), np.int64), words, starts), shape=(n_samples, len(self.alpha))
+            (np.ones(len(words), np.int64), words, starts), shape=(len(lengths), len(self.alpha))
         )
         X.sum_duplicates()
         return X
@@ -246,6 +258,14 @@ class CompoundDirichletModel(DirichletModel):
         remembered = memory["log_topics"] / memory["mass"] if keep else np.empty(0)
         weights = _NONE if sample_weight is None else np.ascontiguousarray(sample_weight, float)
         documents = documents_of(X, 0, X.shape[0])
+        if n_pseudo > 0 and not keep:
+            longest = float(np.max(X.sum(axis=1), initial=0.0))
+            if longest > MOST_WORDS:
+                raise ValueError(
+                    f"A document has {longest:.6g} words, and inertia='sampled' draws documents as "
+                    f"long word by word, of {MOST_WORDS} words at most. Use inertia='exact', which "
+                    "needs none."
+                )
         if "alpha" not in self.fixed:
             failed = kernels.online(
                 *documents, batch_size, rates, weights, alpha, remembered, keep, n_pseudo, seed

@@ -10,12 +10,18 @@ from sklearn.utils._param_validation import Interval
 
 from .base_hmm import BaseHMM
 from .data import of_tables
+from .drawing import check_drawable
 from .families import Categorical, Multinomial, Poisson
 from .hmm_priors import dirichlet_mode, poisson_rates
 from .learning_rate import DEFAULT_RATE
 from .sequences import Sequences
 
 __all__ = ["CategoricalHMM", "MultinomialHMM", "PoissonHMM"]
+
+# How large a table of probabilities may be that one large symbol asks for: so many numbers (128
+# megabytes), or so many for each row of the data.
+_FREE_TABLE = 2**24
+_TABLE_FOR_ROW = 64
 
 
 class _DiscreteHMM(BaseHMM):
@@ -272,6 +278,10 @@ class CategoricalHMM(_DiscreteHMM):
     def n_features(self, n_features):
         self._given_features = n_features
 
+    def get_params(self, deep=True):
+        """The settings as they were given: a number of symbols that was found is none of them."""
+        return {**super().get_params(deep), "n_features": self._given_features}
+
     def _family(self):
         return Categorical(self._n_symbols if self.n_features is None else self.n_features)
 
@@ -296,10 +306,19 @@ class CategoricalHMM(_DiscreteHMM):
             return
         # The old number of symbols goes with the old probabilities.
         vars(self).pop("emissionprob_", None)
-        largest = max(of_tables(_largest, data))
+        found = of_tables(_largest_and_count, data)
+        largest = int(max(largest for largest, _ in found))
         if largest < 0:
             raise ValueError("All symbols are missing: there is nothing to learn from.")
-        self._n_symbols = int(largest) + 1
+        n_rows = sum(count for _, count in found)
+        if self.n_components * (largest + 1) > max(_FREE_TABLE, _TABLE_FOR_ROW * n_rows):
+            raise ValueError(
+                f"The largest symbol is {largest}, so that emissionprob_ would have the shape "
+                f"({self.n_components}, {largest + 1}), for {n_rows} rows of data. Symbols are "
+                "the numbers 0 .. n_features - 1: number those that occur, for instance by "
+                "numpy.unique(X, return_inverse=True), or give n_features if so many are meant."
+            )
+        self._n_symbols = largest + 1
 
     def _take_width(self, model):
         self.n_features_in_ = 1
@@ -488,6 +507,7 @@ class MultinomialHMM(_DiscreteHMM):
             raise ValueError(
                 "For sampling, n_trials must be a single number: model.set_params(n_trials=...)."
             )
+        check_drawable(n_trials)
         probabilities = self._emission("emissionprob").copy()
         # The last takes what rounding leaves.
         probabilities[:, -1] = np.maximum(1.0 - probabilities[:, :-1].sum(axis=1), 0.0)
@@ -511,10 +531,10 @@ class _AnySymbols(Categorical):
         _first_wrong(X, (X != np.floor(X)) | (X >= self.n_categories), what)
 
 
-def _largest(table):
-    """The largest symbol; -1 if all are missing."""
+def _largest_and_count(table):
+    """The largest symbol, or -1 if all are missing, and how many rows there are."""
     missing = table.missing and np.isnan(table.X).all()
-    return -1 if missing else np.nanmax(table.X)
+    return (-1 if missing else np.nanmax(table.X)), len(table.X)
 
 
 def _totals(table):

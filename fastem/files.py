@@ -18,11 +18,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+try:
+    import fcntl
+except ImportError:  # Windows, which has no such locks: what a killed process leaves there stays
+    fcntl = None
+
 FORMAT = "fastem"
 VERSION = 1
 MANIFEST = "fastem.json"
 
 _SUFFIX = ".npy"
+#: How the names of files that are being written begin and end.
+_TEMPORARY = (".fastem-writing-", ".tmp")
 _CHUNK = 1 << 20
 _ZIP_START = b"PK\x03\x04"
 _NAME_OFFSET = 30  # where a zip writes the name of its first member
@@ -90,19 +97,17 @@ def write(
     target = os.path.realpath(os.fsdecode(path))
     mode = _mode(target)
 
-    temporary = os.path.join(os.path.dirname(target), f".fastem-{os.urandom(8).hex()}.tmp")
-    try:
-        with open(temporary, "xb") as file:
-            if mode is not None:
-                os.chmod(temporary, mode)
-            _pack(file, manifest, members)
-            file.flush()
-            os.fsync(file.fileno())
+    folder = os.path.dirname(target)
+    with _temporary_file(folder) as (temporary, file):
+        if mode is not None:
+            os.chmod(temporary, mode)
+        _pack(file, manifest, members)
+        file.flush()
+        os.fsync(file.fileno())
+        if fcntl is None:
+            file.close()
         os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
+    _remove_abandoned(folder)
 
 
 def read(path: str | os.PathLike) -> Contents:
@@ -229,6 +234,50 @@ def _mode(target):
             "Choose another path."
         )
     return stat.S_IMODE(status.st_mode)
+
+
+@contextlib.contextmanager
+def _temporary_file(folder):
+    """A new file in ``folder``, its path and the file; removed if anything goes wrong.
+
+    It is locked as long as it is open: by that others know that its writer lives.
+    """
+    while True:
+        path = os.path.join(folder, f"{_TEMPORARY[0]}{os.urandom(8).hex()}{_TEMPORARY[1]}")
+        with open(path, "xb") as file:
+            try:
+                # Another process may have taken it for abandoned before it was locked.
+                if not _lock(file, wait=True) or os.path.exists(path):
+                    yield path, file
+                    return
+            except BaseException:
+                # Windows does not remove what is open.
+                file.close()
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(path)
+                raise
+
+
+def _remove_abandoned(folder):
+    """Remove temporary files of processes that were killed; none whose writer may live."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            if name.startswith(_TEMPORARY[0]) and name.endswith(_TEMPORARY[1]):
+                path = os.path.join(folder, name)
+                with contextlib.suppress(OSError), open(path, "r+b") as file:
+                    if _lock(file, wait=False):
+                        os.unlink(path)
+
+
+def _lock(file, *, wait):
+    """Lock an open file against other processes and threads; whether it is locked by this one."""
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError:  # another has it, or this file system has no locks
+        return False
+    return True
 
 
 def _pack(file, manifest, members):

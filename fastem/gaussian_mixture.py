@@ -59,7 +59,8 @@ class GaussianMixture(BaseMixture):
     fixed : iterable of str, default=()
         Which of ``"weights"``, ``"means"``, ``"covariances"`` learning leaves alone.
     n_jobs : int or None, default=None
-        Threads; None is all cores. The result does not depend on it.
+        Threads; None: as many as there are cores, one inside a worker. The result does not depend
+        on it.
 
     Attributes
     ----------

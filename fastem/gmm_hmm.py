@@ -9,6 +9,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from .base_hmm import BaseHMM
+from .clustering import kmeans
 from .families import Gaussian, MixtureOf
 from .gaussian_hmm import as_matrices, normal_draws
 from .hmm_priors import mixture_covariances, mixture_means, mixture_weights
@@ -214,8 +215,6 @@ class GMMHMM(BaseHMM):
 
     def _start_means(self, data, random_state, matrix):
         """The centres of the clusters of each state's rows."""
-        from sklearn.cluster import KMeans
-
         n_mix, seed = self.n_mix, self.random_state
         found = clusters(data, self.n_components, random_state, seed, self._absorbing())
         middle = found.centres.mean(axis=0)
@@ -224,9 +223,10 @@ class GMMHMM(BaseHMM):
             mine = found.labels == state
             if mine.sum() >= n_mix:
                 weights = None if found.sample_weight is None else found.sample_weight[mine]
-                kmeans = KMeans(n_clusters=n_mix, n_init=10, random_state=seed)
-                kmeans.fit(found.X[mine], sample_weight=weights)
-                means.append(np.asarray(kmeans.cluster_centers_, dtype=float))
+                within = kmeans(
+                    found.X[mine], n_mix, n_init=10, random_state=seed, sample_weight=weights
+                )
+                means.append(np.asarray(within.cluster_centers_, dtype=float))
             else:
                 means.append(random_state.multivariate_normal(middle, matrix, size=n_mix))
         return np.stack(means)

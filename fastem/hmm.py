@@ -150,7 +150,9 @@ class HMM(BaseHMM):
         parameters = rough.maximize(rough.expect_given(rows, one_hot)).parameters
         return {name: parameters[name] for name in wanted}
 
-    def sample(self, n_samples=1, random_state=None, currstate=None):
+    def sample(
+        self, n_samples=1, random_state=None, currstate=None
+    ) -> tuple[np.ndarray, np.ndarray]:
         random_state = check_random_state(
             self.random_state if random_state is None else random_state
         )

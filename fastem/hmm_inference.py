@@ -43,7 +43,7 @@ class HMMInference:
         model, data = self._usable(X, lengths, cut_off)
         return np.concatenate([model.infer(table)[0] for table in data.tables()])
 
-    def score_samples(self, X, lengths=None, *, cut_off=None):
+    def score_samples(self, X, lengths=None, *, cut_off=None) -> tuple[float, np.ndarray]:
         """The log-likelihood of all sequences together, and the state probabilities of each row.
 
         Returns
@@ -59,7 +59,7 @@ class HMMInference:
             posteriors.append(found)
         return float(log_prob), np.concatenate(posteriors)
 
-    def decode(self, X, lengths=None, algorithm=None, *, cut_off=None):
+    def decode(self, X, lengths=None, algorithm=None, *, cut_off=None) -> tuple[float, np.ndarray]:
         """The likeliest states.
 
         Parameters
@@ -100,7 +100,7 @@ class HMMInference:
         """The probability of each state at each row, (n_rows, n_components)."""
         return self.score_samples(X, lengths, cut_off=cut_off)[1]
 
-    def filter(self):
+    def filter(self) -> StateFilter:
         """A filter that takes one observation after another.
 
         Returns
@@ -112,7 +112,9 @@ class HMMInference:
         check_is_fitted(self)
         return StateFilter(self._model())
 
-    def sample(self, n_samples=1, random_state=None, currstate=None):
+    def sample(
+        self, n_samples=1, random_state=None, currstate=None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Draw a sequence from the model, the same that hmmlearn draws from a random state.
 
         Parameters

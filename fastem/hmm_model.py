@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
 from . import algebra
@@ -19,7 +17,8 @@ from .kernels.online_hmm import online as online_kernel
 from .kernels.online_mixture import LEAST_SHARE
 from .kernels.sampling import draw_path, sample_until_absorbed
 from .kernels.usages import absorbing_usages, fixed_length_usages
-from .lengths import Lengths
+from .lengths import LONGEST_TABLE, Lengths
+from .notices import warn_of_dead
 from .revival import revival
 from .sequences import Sequences, as_sequences
 from .statistics import Expectation, Statistics
@@ -51,7 +50,7 @@ class HMMModel(Components):
     horizon : int, Lengths, or pair of one and the family's horizon, optional
         How long sequences are when :meth:`own` is not told.
     n_jobs : int, optional
-        Threads; all cores unless given. It has no influence on the result.
+        Threads; None: as many as there are cores, one inside a worker. No influence on the result.
     """
 
     def __init__(
@@ -78,6 +77,8 @@ class HMMModel(Components):
         self.fixed = frozenset(fixed)
         self.horizon = horizon
         self.n_jobs = n_jobs
+        #: The states whose death the user was told of; the models made of this one share it.
+        self.told_dead: set[int] = set()
 
     # The four functions ---------------------------------------------------------------------
 
@@ -114,8 +115,9 @@ class HMMModel(Components):
             left = (totals > LEAST_SHARE * totals.sum()) & ~self.absorbing
             transmat = np.where(left[:, None], transitions, transmat)
             transmat[left] = normalised(transmat[left])
-        dead = mass < LEAST_SHARE * mass.sum()
-        _warn_of_dead(dead)
+        least = LEAST_SHARE * mass.sum()
+        dead = mass < least
+        warn_of_dead(dead, mass, least, self.told_dead, _DEAD)
         blocks = {name: block for name, block in statistics.items() if name not in _CHAIN}
         alive = np.where(dead, 0.0, mass)
         packed = self.family.maximize(blocks, alive, self.packed, self.fixed)
@@ -159,7 +161,7 @@ class HMMModel(Components):
         return self._with(startprob, transmat, self.family.pack(parameters))
 
     def _with(self, startprob, transmat, packed, absorbing=None, horizon=None):
-        return HMMModel(
+        model = HMMModel(
             self.family,
             startprob,
             transmat,
@@ -170,6 +172,8 @@ class HMMModel(Components):
             n_jobs=self.n_jobs,
             packed=packed,
         )
+        model.told_dead = self.told_dead
+        return model
 
     def with_horizon(self, horizon) -> HMMModel:
         """The same model, for sequences of another length."""
@@ -223,12 +227,14 @@ class HMMModel(Components):
         """The same model with its states in another order."""
         order = np.asarray(order)
         parameters = self.family.reorder(self.family.unpack(self.packed), order)
-        return self._with(
+        model = self._with(
             self.startprob[order],
             self.transmat[np.ix_(order, order)],
             self.family.pack(parameters),
             self.absorbing[order],
         )
+        model.told_dead = set()  # by other numbers
+        return model
 
     def draw(self, n_samples, rng, horizon=None) -> Sequences:
         """Sequences from the model: of lengths from the horizon, or until absorption."""
@@ -293,6 +299,8 @@ class HMMModel(Components):
             )
             if not done:
                 raise ValueError(_NEVER_ABSORBED)
+        elif lengths.lengths[-1] > LONGEST_TABLE:
+            emissions, transitions = long_usages(self.startprob, self.transmat, lengths)
         else:
             fixed_length_usages(
                 self.startprob, self.transmat, lengths.survival(), emissions, transitions
@@ -417,6 +425,30 @@ class HMMModel(Components):
         return self._with(startprob, transmat, packed), memory, total / weight
 
 
+def long_usages(startprob, transmat, lengths):
+    """Usages for lengths of any size: sums of powers of ``A`` by doubling, not step by step.
+
+    With ``G(m) = I + A + … + A^(m-1)``, ``G(2m) = G(m) + G(m) A^m``.
+    """
+    n_states = len(startprob)
+    delta, total, done = startprob, np.zeros(n_states), 0  # δ^(done + 1), and the sum before it
+    emissions, transitions = np.zeros(n_states), np.zeros(n_states)
+    for length, share in zip(lengths.lengths.tolist(), lengths.shares, strict=True):
+        power, powers = transmat, np.eye(n_states)  # A^m and G(m), m = 1
+        steps, done = length - 1 - done, length - 1
+        while steps:
+            if steps & 1:
+                total = total + delta @ powers
+                delta = normalised(delta @ power)
+            powers = powers + powers @ power
+            # Rows of a power of A sum to one but for rounding, which doubling would double.
+            power = normalised(power @ power)
+            steps >>= 1
+        transitions += share * total
+        emissions += share * (total + delta)
+    return emissions, transitions
+
+
 def normalised(rows):
     """Rows divided by their sums, twice: the second time takes off what rounding left."""
     rows = rows / rows.sum(axis=-1, keepdims=True)
@@ -430,15 +462,9 @@ def _dot_log(counts, probabilities):
         return np.sum(counts[counted] * np.log(probabilities[counted]))
 
 
-def _warn_of_dead(dead):
-    if dead.any():
-        warnings.warn(
-            f"{dead.sum()} of {len(dead)} states are never visited "
-            f"(numbers {np.flatnonzero(dead).tolist()}); they keep their parameters.",
-            RuntimeWarning,
-            stacklevel=4,
-        )
-
+_DEAD = (
+    "{count} of {total} states are never visited (numbers {numbers}); they keep their parameters."
+)
 
 _NEVER_ABSORBED = (
     "This chain need not ever be absorbed: from some state that it can reach, no absorbing state "

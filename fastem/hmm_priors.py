@@ -8,9 +8,9 @@ observations. What no observation speaks of keeps its old value.
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
+
+from .notices import warn
 
 __all__ = [
     "dirichlet_mode",
@@ -237,12 +237,11 @@ def _positive(covariances, floor, kind, seen=None):
             "covars_prior or min_covar."
         )
     if wrong.any():
-        warnings.warn(
+        warn(
             f"{int(wrong.sum())} covariances are not positive definite, for want of rows or "
             f"because columns depend on one another; min_covar = {floor} was added to the "
             "variances.",
             RuntimeWarning,
-            stacklevel=6,
         )
     return mended
 

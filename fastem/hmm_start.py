@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .clustering import kmeans
 from .data import Table
 from .row_sample import sample_rows
 from .sequences import Sequences
@@ -81,17 +82,16 @@ def covariance(table) -> np.ndarray:
 
 
 def _cluster(table, n_clusters, seed, n_init):
-    from sklearn.cluster import KMeans
-
     if len(table.X) < n_clusters:
         raise ValueError(
             f"There are {len(table.X)} rows to start from, fewer than the {n_clusters} states. "
             "Start from more rows, use fewer states, or set the parameters to start from."
         )
-    kmeans = KMeans(n_clusters=n_clusters, n_init=n_init, random_state=seed)
-    labels = kmeans.fit_predict(table.X, sample_weight=table.sample_weight)
-    centres = np.asarray(kmeans.cluster_centers_, dtype=float)
-    return Clusters(table.X, table.sample_weight, labels, centres)
+    found = kmeans(
+        table.X, n_clusters, n_init=n_init, random_state=seed, sample_weight=table.sample_weight
+    )
+    centres = np.asarray(found.cluster_centers_, dtype=float)
+    return Clusters(table.X, table.sample_weight, found.labels_, centres)
 
 
 class _RowStream:

@@ -102,7 +102,8 @@ class KalmanFilter(OnlineEstimator):
         What online learning remembers: the model alone, or running statistics (Cappé, Moulines).
     verbose : int, default=0
     n_jobs : int or None, default=None
-        Threads; None is all cores. The result does not depend on it.
+        Threads; None: as many as there are cores, one inside a worker. The result does not depend
+        on it.
 
     Attributes
     ----------

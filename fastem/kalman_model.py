@@ -67,7 +67,7 @@ class KalmanModel:
     horizon : Lengths or int, optional
         The lengths of sequences, unless :meth:`own` is told.
     n_jobs : int, optional
-        Threads; all cores unless given. It has no influence on the result.
+        Threads; None: as many as there are cores, one inside a worker. No influence on the result.
     """
 
     def __init__(

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["Lengths"]
+__all__ = ["LONGEST_TABLE", "Lengths"]
+
+#: Longer lengths are not tabulated step by step.
+LONGEST_TABLE = 2**24
 
 
 class Lengths:
@@ -77,6 +80,11 @@ class Lengths:
 
     def survival(self) -> np.ndarray:
         """``P(length ≥ t)`` for t = 1, 2, … up to the longest."""
+        if self.lengths[-1] > LONGEST_TABLE:
+            raise ValueError(
+                f"A table of {self.lengths[-1]} steps, one for each of the longest length, does "
+                f"not fit into memory; {LONGEST_TABLE} is the most."
+            )
         shares = np.zeros(self.lengths[-1] + 1)
         shares[self.lengths] = self.shares
         return np.cumsum(shares[:0:-1])[::-1].copy()

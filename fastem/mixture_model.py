@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
 from .alignment import Components
@@ -14,6 +12,7 @@ from .kernels import mixture as kernels
 from .kernels.online_mixture import LEAST_SHARE
 from .kernels.online_mixture import online as online_kernel
 from .kernels.online_rows import ROW_BY_ROW, online_rows
+from .notices import warn_of_dead
 from .parallel import add_into, chunks, in_order
 from .revival import revival
 from .statistics import Expectation, Statistics
@@ -23,6 +22,11 @@ __all__ = ["MixtureModel"]
 
 _NO_WEIGHTS = np.empty(0)
 _NO_POSTERIORS = np.empty((0, 0))
+
+_DEAD = (
+    "{count} of {total} components have no points left (numbers {numbers}); they keep their "
+    "parameters and a weight near zero."
+)
 
 
 class MixtureModel(Components):
@@ -37,7 +41,7 @@ class MixtureModel(Components):
     fixed : iterable of str
         Names of parameters that :meth:`maximize` leaves alone, ``"weights"`` among them.
     n_jobs : int, optional
-        Threads; all cores unless given. It has no influence on the result.
+        Threads; None: as many as there are cores, one inside a worker. No influence on the result.
     """
 
     def __init__(self, family: Family, weights, parameters, *, fixed=(), n_jobs=None, packed=None):
@@ -52,6 +56,8 @@ class MixtureModel(Components):
             )
         self.fixed = frozenset(fixed)
         self.n_jobs = n_jobs
+        #: The components whose death the user was told of; the models made of this one share it.
+        self.told_dead: set[int] = set()
 
     # The four functions ---------------------------------------------------------------------
 
@@ -100,7 +106,7 @@ class MixtureModel(Components):
         mass = statistics["mass"]
         total = mass.sum()
         dead = mass < LEAST_SHARE * total
-        _warn_of_dead(dead)
+        warn_of_dead(dead, mass, LEAST_SHARE * total, self.told_dead, _DEAD)
         weights = self.weights
         if "weights" not in self.fixed:
             weights = np.maximum(mass / total, LEAST_SHARE)
@@ -143,9 +149,11 @@ class MixtureModel(Components):
         return self._with(weights, self.family.pack(parameters))
 
     def _with(self, weights, packed):
-        return MixtureModel(
+        model = MixtureModel(
             self.family, weights, None, fixed=self.fixed, n_jobs=self.n_jobs, packed=packed
         )
+        model.told_dead = self.told_dead
+        return model
 
     def check_same_kind(self, other) -> None:
         """Raise ``ValueError`` unless ``other`` is a mixture of the same kind and size."""
@@ -177,7 +185,9 @@ class MixtureModel(Components):
     def reordered(self, order) -> MixtureModel:
         """The same model with its components in another order."""
         parameters = self.family.reorder(self.family.unpack(self.packed), order)
-        return self._with(self.weights[order], self.family.pack(parameters))
+        model = self._with(self.weights[order], self.family.pack(parameters))
+        model.told_dead = set()  # by other numbers
+        return model
 
     def draw(self, n_samples, rng, horizon=None) -> np.ndarray:
         """Rows from the model."""
@@ -302,20 +312,10 @@ class MixtureModel(Components):
         if failed >= 0:
             raise ValueError(f"{self.family.failure} (at online step {failed + 1})")
         if "weights" not in self.fixed:
-            _warn_of_dead(weights <= LEAST_SHARE)
+            dead = weights <= LEAST_SHARE
+            warn_of_dead(dead, weights, LEAST_SHARE, self.told_dead, _DEAD)
             weights /= weights.sum()
         if log_base is not None:
             total += log_base.sum() if sample_weight is None else log_base @ row_weights
         count = len(part) if sample_weight is None else row_weights.sum()
         return self._with(weights, packed), memory, total / count
-
-
-def _warn_of_dead(dead):
-    if dead.any():
-        warnings.warn(
-            f"{dead.sum()} of {len(dead)} components have no points left "
-            f"(numbers {np.flatnonzero(dead).tolist()}); they keep their parameters and a "
-            "weight near zero.",
-            RuntimeWarning,
-            stacklevel=4,
-        )

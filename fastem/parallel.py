@@ -6,11 +6,20 @@ in the order of the chunks: the result is the same to the bit for any number of 
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import sys
+import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
+
+import joblib
+from joblib.parallel import get_active_backend
+
+#: What joblib keeps for each thread.
+_joblib_state = getattr(joblib.parallel, "_backend", None)
 
 _pools: dict[int, ThreadPoolExecutor] = {}
 
@@ -20,15 +29,48 @@ if hasattr(os, "register_at_fork"):
 
 
 def n_threads(n_jobs: int | None) -> int:
-    """How many threads ``n_jobs`` means: all for None, counted from the end if negative."""
-    available = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
+    """How many threads ``n_jobs`` means.
+
+    None is as many as there are cores, or one inside a worker of joblib, Dask or multiprocessing,
+    whose neighbors have the other cores. A negative number counts from the end.
+    """
     if n_jobs is None:
-        return available
+        return 1 if _in_worker() else _n_cores()
     if n_jobs == 0:
         raise ValueError("n_jobs=0 has no meaning; use None or -1 for all cores, or a number.")
-    return n_jobs if n_jobs > 0 else max(1, available + 1 + n_jobs)
+    return n_jobs if n_jobs > 0 else max(1, _n_cores() + 1 + n_jobs)
+
+
+def _n_cores() -> int:
+    """The cores that this process may use, by its affinity and its container's quota."""
+    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+    return _n_cores_of(affinity)
+
+
+@cache
+def _n_cores_of(affinity):
+    # To read the quota takes a third of a millisecond. It stays; the affinity may change.
+    return joblib.cpu_count()
+
+
+def _in_worker() -> bool:
+    """Whether this is a process or a thread that is one of several workers."""
+    if multiprocessing.parent_process() is not None:
+        return True
+    # Workers that are threads are never the main one, which is spared the rest.
+    if threading.get_ident() == threading.main_thread().ident:
+        return False
+    # To ask joblib takes ten microseconds, and only its own threads have something in here.
+    if (_joblib_state is None or vars(_joblib_state)) and get_active_backend()[0].nesting_level > 0:
+        return True
+    dask_worker = sys.modules.get("distributed.worker")
+    if dask_worker is None:
+        return False
+    try:
+        dask_worker.get_worker()
+    except (ValueError, AttributeError):  # none; or it is being imported just now
+        return False
+    return True
 
 
 def chunks(n_rows: int, least: int, most: int = 65536) -> list[tuple[int, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +42,7 @@ def save(model, path) -> None:
     files.write(path, kind, settings, arrays)
 
 
-def load(path, *, families=()):
+def load(path, *, families=()) -> Any:
     """Read an estimator that :func:`save` wrote.
 
     Parameters

@@ -7,37 +7,14 @@ reassociated (so that they vectorise) and multiply-adds contracted. One trap rem
 infinity instead.
 """
 
-import hashlib
-from pathlib import Path
-
 from numba import njit, types
-from numba.core.caching import FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.extending import intrinsic, overload
 
+from .disk_cache import cache_for
+
 FASTMATH = frozenset({"reassoc", "contract", "nsz", "arcp"})
-
-
-def _fingerprint():
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
-_FINGERPRINT = _fingerprint()
-
-
-class _Cache(FunctionCache):
-    """Numba's cache on disk, keyed by every kernel's source.
-
-    Numba looks only at the file of the function it compiles, and would go on using stale code
-    after a change to a kernel that is compiled into it from another file.
-    """
-
-    def _index_key(self, signature, codegen):
-        return (*super()._index_key(signature, codegen), _FINGERPRINT)
 
 
 class _InnerCode(JITCodeLibrary):
@@ -99,7 +76,7 @@ _INNER = {
 def kernel(function):
     """Decorate a kernel that Python calls."""
     dispatcher = njit(nogil=True, fastmath=set(FASTMATH), error_model="numpy")(function)
-    dispatcher._cache = _Cache(function)
+    dispatcher._cache = cache_for(function)
     # Where another kernel calls it, it is a helper.
     inner = helper(function)
     dispatcher.get_call_template = inner.get_call_template

@@ -1,17 +1,20 @@
 """Files: exact to the bit, whole or not at all, and refused in clear words when they are not."""
 
 import enum
+import errno
 import io
 import json
 import math
 import os
 import pathlib
+import signal
 import stat
 import struct
 import subprocess
 import sys
 import textwrap
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -491,7 +494,109 @@ def test_a_killed_process_leaves_the_old_file(old, where):
     assert read(old).kind == "newer"
 
 
-posix = pytest.mark.skipif(os.name != "posix", reason="permissions and links of POSIX")
+posix = pytest.mark.skipif(os.name != "posix", reason="permissions, locks and links of POSIX")
+
+
+def start_writing(path):
+    """A process that is in the middle of writing a file, and goes on when it is told to."""
+    script = """
+        import sys
+        import numpy as np
+        from fastem import files
+
+        write_array = np.lib.format.write_array
+
+        def pause(member, array, **options):
+            member.write(b"")
+            print("in the middle", flush=True)
+            sys.stdin.readline()
+            write_array(member, array, **options)
+
+        np.lib.format.write_array = pause
+        files.write(sys.argv[1], "new", {}, {"a": np.zeros(1000)})
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script), str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "in the middle\n"
+    return process
+
+
+@posix
+def test_what_a_killed_process_left_is_removed_by_the_next(old):
+    with start_writing(old) as process:
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
+    assert len(os.listdir(old.parent)) == 2
+    assert_old(old)
+    write(old.parent / "other", *OLD)
+    assert sorted(os.listdir(old.parent)) == sorted([old.name, "other"])
+    assert_old(old)
+
+
+@posix
+def test_what_a_living_process_writes_is_left_to_it(old):
+    with start_writing(old) as process:
+        for _ in range(3):
+            write(old.parent / "other", *OLD)
+        assert len(os.listdir(old.parent)) == 3
+        process.communicate("go on\n", timeout=120)
+    assert process.returncode == 0
+    assert sorted(os.listdir(old.parent)) == sorted([old.name, "other"])
+    assert read(old).kind == "new"
+
+
+@posix
+def test_a_file_that_is_removed_before_it_is_locked_is_made_again(old, monkeypatch):
+    lock = files._lock
+    removed = []
+
+    def too_late(file, *, wait):
+        if wait and not removed:
+            removed.append(file.name)
+            os.unlink(file.name)
+        return lock(file, wait=wait)
+
+    monkeypatch.setattr(files, "_lock", too_late)
+    write(old, "new", {}, {"a": np.zeros(5)})
+    assert len(removed) == 1
+    assert read(old).kind == "new"
+    assert os.listdir(old.parent) == [old.name]
+
+
+@posix
+def test_without_locks_nothing_is_removed(old, monkeypatch):
+    def no_locks(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    left = old.parent / ".fastem-writing-0123456789abcdef.tmp"
+    left.write_bytes(b"")
+    monkeypatch.setattr(files.fcntl, "flock", no_locks)
+    write(old, "new", {}, {})
+    assert read(old).kind == "new"
+    assert left.exists()
+
+
+def test_only_temporary_files_are_removed(old):
+    names = [".fastem-0123456789abcdef.tmp", ".fastem-writing-a", "fastem-writing-a.tmp"]
+    for name in names:
+        (old.parent / name).write_bytes(b"")
+    write(old, "new", {}, {})
+    assert sorted(os.listdir(old.parent)) == sorted([old.name, *names])
+
+
+def test_many_threads_write_into_one_folder(tmp_path):
+    def save(number):
+        for _ in range(20):
+            write(tmp_path / f"{number % 3}", "kind", {"number": number}, {"a": np.zeros(10)})
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(save, range(8)))
+    assert sorted(os.listdir(tmp_path)) == ["0", "1", "2"]
+    assert read(tmp_path / "0").kind == "kind"
 
 
 def permissions(path):

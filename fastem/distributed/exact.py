@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from sklearn.utils.validation import check_is_fitted
 
 from .halves import taken
@@ -9,8 +11,10 @@ from .shards import Shards, connected, pieces_for
 
 __all__ = ["fit", "score"]
 
+Estimator = TypeVar("Estimator")
 
-def fit(model, data, sample_weight=None, cut_off=None, client=None):
+
+def fit(model: Estimator, data, sample_weight=None, cut_off=None, client=None) -> Estimator:
     """Fit an estimator to data on a Dask cluster by exact batch EM.
 
     The estimator's ``fit`` runs as it does on one machine, with the same start, stopping rule and

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from ..statistics import Expectation
 
 __all__ = ["expect", "maximize", "taken"]
+
+Estimator = TypeVar("Estimator")
 
 
 def expect(model, X, sample_weight=None, cut_off=None) -> Expectation:
@@ -37,7 +41,7 @@ def expect(model, X, sample_weight=None, cut_off=None) -> Expectation:
     return model._model().expect(model._check_data(X, **given, reset=False))
 
 
-def maximize(model, expectation: Expectation):
+def maximize(model: Estimator, expectation: Expectation) -> Estimator:
     """Move an estimator to the maximum of what was expected: a step of exact EM is done.
 
     Parameters

@@ -7,6 +7,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral
+from typing import TypeVar
 
 from dask.delayed import delayed
 from distributed import as_completed
@@ -20,12 +21,14 @@ from .shards import Shards, add_up, connected, everywhere, pieces_for
 
 __all__ = ["fit_online"]
 
+Estimator = TypeVar("Estimator")
+
 # A step of this rate leaves the model where it starts.
 _NO_STEP = 1e-300
 
 
 def fit_online(
-    model,
+    model: Estimator,
     data,
     sync_every: int = 5000,
     mode: str = "sync",
@@ -36,7 +39,7 @@ def fit_online(
     n_shards: int | None = None,
     callback: Callable | None = None,
     client=None,
-):
+) -> Estimator:
     """Learn online on a Dask cluster, in one pass over the data.
 
     All workers start from the same model. Each learns by ``partial_fit`` from ``sync_every``

@@ -28,6 +28,7 @@ from ..data import Remote, Stream, is_stream
 from ..parallel import n_threads
 from ..sequences import Sequences
 from .halves import taken
+from .versions import check_versions
 
 __all__ = ["Piece", "Shards", "add_up", "connected", "everywhere", "join", "pieces_for",
            "pieces_of"]  # fmt: skip
@@ -48,6 +49,7 @@ def connected(client: Client | None):
             client = default_client()
     if client is not None:
         with client.as_current():
+            check_versions(client)
             yield client
         return
     with (
@@ -151,6 +153,8 @@ class Shards(Remote):
         del pieces
         with self.client.as_current():
             wait(held)
+        # Also of workers that were not there yet at the beginning.
+        check_versions(self.client)
         groups = self._group(held)
         asked = everywhere(asked)
         hold = delayed(_hold, pure=False)

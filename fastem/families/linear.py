@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..drawing import check_drawable
 from ..kernels import linear as kernels
 from ..kernels.linear import Linear, LinearSums, Shaped, refresh_linear, refresh_shaped
 from .base import Family
@@ -166,6 +167,7 @@ class Multinomial(_LinearFamily):
 
     def draw(self, parameters, labels, rng, horizon=None):
         trials = round(self.kernel_horizon(horizon))
+        check_drawable(trials)
         return rng.multinomial(trials, parameters["probabilities"][labels])
 
     def n_parameters(self, parameters):
