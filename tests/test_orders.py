@@ -1,0 +1,109 @@
+"""What a kernel computes does not depend on what the process did before."""
+
+import importlib
+import multiprocessing
+import os
+import pkgutil
+import subprocess
+import sys
+from collections import namedtuple
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases import COMPILED
+from numba import typeof
+from numba._dispatcher import compute_fingerprint
+from ordered_fits import FITS, fit_in_order
+
+import fastem.kernels
+from fastem.families import MixtureOf
+from fastem.kernels.family import refresh
+from fastem.kernels.options import implements
+
+
+def _new_processes(n_workers=2):
+    """Processes each of which does one thing; all that they share is what they import."""
+    ways = multiprocessing.get_all_start_methods()
+    context = multiprocessing.get_context("forkserver" if "forkserver" in ways else "spawn")
+    if "forkserver" in ways:
+        context.set_forkserver_preload(["fastem.mixture", "fastem.hmm", "scipy.stats"])
+    return ProcessPoolExecutor(n_workers, mp_context=context, max_tasks_per_child=1)
+
+
+def test_a_model_learns_the_same_alone_and_after_any_others():
+    # Those that are alone come first: what they compile is later loaded together.
+    rng = np.random.default_rng(0)
+    alone = [[name] for name in FITS]
+    orders = [rng.permutation(list(FITS)).tolist() for _ in range(3)]
+    with _new_processes() as processes:
+        results = list(processes.map(fit_in_order, alone + orders))
+    expected = {name: digest for result in results[: len(alone)] for name, digest in result.items()}
+    assert expected.keys() == FITS.keys()
+    for order, result in zip(orders, results[len(alone) :], strict=True):
+        wrong = [name for name in order if result[name] != expected[name]]
+        assert not wrong, f"{wrong} learned something else in the order {order}"
+
+
+@pytest.mark.parametrize("order", [("double", "triple"), ("triple", "double")])
+def test_kernels_from_the_cache_call_the_functions_they_were_compiled_with(order, tmp_path):
+    script = Path(__file__).with_name("colliding_kernels.py")
+
+    def run(*names):
+        # Numba puts a set of options into the names of functions, in the order of their hashes.
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONHASHSEED": "0"}
+        done = subprocess.run(
+            [sys.executable, str(script), *names],
+            env=environment, check=True, capture_output=True, text=True,
+        )  # fmt: skip
+        return [float(word) for word in done.stdout.split()]
+
+    results = {"double": 2.0, "triple": 3.0}
+    for name in order:
+        assert run(name) == [results[name]]
+    compiled = {path.name for path in tmp_path.glob("**/*.nbc")}
+    assert len(compiled) == 2
+    assert run(*order) == [results[name] for name in order]
+    assert {path.name for path in tmp_path.glob("**/*.nbc")} == compiled
+
+
+def _packed_families():
+    """The kernels' form of every family, at one, two and three columns, and of mixtures of it."""
+    rng = np.random.default_rng(0)
+    for case in COMPILED:
+        parameters = case.pair(rng)[1]
+        yield case.family.pack(parameters)
+        if case.name != "product":
+            stacked = {name: np.stack([array, array]) for name, array in parameters.items()}
+            yield MixtureOf(case.family, 3).pack({"weights": np.full((2, 3), 1 / 3), **stacked})
+
+
+def test_numba_tells_the_families_apart():
+    # A call looks for compiled code by the fingerprints of its arguments, not by their types.
+    kinds = {}
+    for packed in _packed_families():
+        kinds.setdefault(compute_fingerprint(packed), set()).add(typeof(packed))
+    assert len(kinds) > 10
+    assert all(len(types) == 1 for types in kinds.values())
+    # And it must be the same at each call.
+    for packed in _packed_families():
+        again = np.full(50, np.nan)  # other things in memory
+        assert compute_fingerprint(packed) in kinds
+        del again
+
+
+def test_no_two_named_tuples_of_the_kernels_have_one_name():
+    found = {}
+    for module in pkgutil.iter_modules(fastem.kernels.__path__):
+        for value in vars(importlib.import_module(f"fastem.kernels.{module.name}")).values():
+            if isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields"):
+                found.setdefault(value.__name__, set()).add(value)
+    assert len(found) > 15
+    assert {name: kinds for name, kinds in found.items() if len(kinds) > 1} == {}
+
+
+def test_a_second_named_tuple_of_the_same_name_is_refused():
+    impostor = namedtuple("Linear", "parameters")
+    with pytest.raises(ValueError, match="Two named tuples are called Linear"):
+        implements(refresh, impostor)
