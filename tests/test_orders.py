@@ -69,7 +69,7 @@ def test_kernels_from_the_cache_call_the_functions_they_were_compiled_with(order
 
 
 def _packed_families():
-    """The kernels' form of every family, at one, two and three columns, and of mixtures of it."""
+    """The kernels' form of every family, and of mixtures of it."""
     rng = np.random.default_rng(0)
     for case in COMPILED:
         parameters = case.pair(rng)[1]
@@ -80,17 +80,16 @@ def _packed_families():
 
 
 def test_numba_tells_the_families_apart():
-    # A call looks for compiled code by the fingerprints of its arguments, not by their types.
+    # A call finds compiled code by the fingerprints of its arguments, not by their types. Numba
+    # before 0.61 put what was in memory in the place of the first forty bytes of a long one.
     kinds = {}
     for packed in _packed_families():
-        kinds.setdefault(compute_fingerprint(packed), set()).add(typeof(packed))
+        fingerprint = compute_fingerprint(packed)
+        if hasattr(packed, "_fields"):
+            assert fingerprint.startswith(type(packed).__name__.encode())
+        kinds.setdefault(fingerprint, set()).add(typeof(packed))
     assert len(kinds) > 10
     assert all(len(types) == 1 for types in kinds.values())
-    # And it must be the same at each call.
-    for packed in _packed_families():
-        again = np.full(50, np.nan)  # other things in memory
-        assert compute_fingerprint(packed) in kinds
-        del again
 
 
 def test_no_two_named_tuples_of_the_kernels_have_one_name():
