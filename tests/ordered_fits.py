@@ -1,6 +1,11 @@
-"""Mixtures and chains of every family, fitted one after another in a process of their own."""
+"""Mixtures and chains of every family, fitted one after another in a process of their own.
+
+Run as a program with the names of fits, it prints what they learned as JSON.
+"""
 
 import hashlib
+import json
+import sys
 import warnings
 
 import numpy as np
@@ -54,3 +59,6 @@ FITS = {
     for kind, fit in (("mixture", _mixture), ("chain", _chain))
     for name in (case.name for case in ALL)
 }
+
+if __name__ == "__main__":
+    print(json.dumps(fit_in_order(sys.argv[1:])))
