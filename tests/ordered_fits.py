@@ -7,11 +7,13 @@ import hashlib
 import json
 import sys
 import warnings
+from functools import partial
 
 import numpy as np
-from hmm_cases import ALL, BY_NAME
+from hmm_cases import ALL
 
 import fastem
+from fastem.families import MixtureOf
 
 
 def fit_in_order(names):
@@ -55,10 +57,14 @@ def _digest(arrays):
 
 #: The fits by name.
 FITS = {
-    f"{kind} of {name}": lambda fit=fit, name=name: fit(BY_NAME[name])
-    for kind, fit in (("mixture", _mixture), ("chain", _chain))
-    for name in (case.name for case in ALL)
+    **{
+        f"mixture of {case.name}": partial(_mixture, case)
+        for case in ALL
+        if not isinstance(case.family, MixtureOf)
+    },
+    **{f"chain of {case.name}": partial(_chain, case) for case in ALL},
 }
+
 
 if __name__ == "__main__":
     print(json.dumps(fit_in_order(sys.argv[1:])))
