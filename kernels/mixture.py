@@ -93,11 +93,11 @@ def expect(rows, start, stop, row_weights, given, log_weights, family, mass, sta
     """Add the expected statistics of rows ``start .. stop - 1``; returns their log-likelihood.
 
     ``row_weights`` is empty when every row counts once. ``given`` is empty, or the posteriors of
-    the rows, (stop - start, K), which are then taken as they are.
+    the rows, (stop - start, K), which are then taken as they are; the log-likelihood is then zero.
     """
     n_components = log_weights.shape[0]
     space = workspace(family, n_components, rows.offsets.shape[0], stop - start)
-    _, block, _, gamma, _ = space
+    _, block, _, gamma, log_total = space
     log_likelihood = 0.0
     for first in range(start, stop, space[0]):
         n = min(space[0], stop - first)
@@ -106,6 +106,7 @@ def expect(rows, start, stop, row_weights, given, log_weights, family, mass, sta
         else:
             read_block(rows, first, n, block, gamma.shape[1])
             for i in range(n):
+                log_total[i] = 0.0
                 for k in range(n_components):
                     gamma[k, i] = given[first - start + i, k]
         log_likelihood += absorb(first, n, row_weights, family, mass, statistics, space)

@@ -7,6 +7,7 @@ reassociated (so that they vectorise) and multiply-adds contracted. One trap rem
 infinity instead.
 """
 
+from llvmlite.binding import Linkage
 from numba import njit, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
@@ -15,6 +16,24 @@ from numba.extending import intrinsic, overload
 from .disk_cache import cache_for
 
 FASTMATH = frozenset({"reassoc", "contract", "nsz", "arcp"})
+
+
+class _KernelCode(JITCodeLibrary):
+    """The code of a kernel and of all that it calls, which no other kernel's code can replace.
+
+    Numba leaves functions that are called weak symbols, named after their names, argument types and
+    a number that begins anew in each process; where two objects have one of the same name, the
+    linker takes that of the object that came first. Objects come from the cache on disk, made by
+    different processes, and each is optimised by itself: a kernel would compute something else,
+    or the same in another order, after some other kernel was loaded.
+    """
+
+    def _optimize_final_module(self):
+        super()._optimize_final_module()
+        # Not before: what is optimised stays what it was.
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage == Linkage.linkonce_odr:
+                function.linkage = Linkage.internal
 
 
 class _InnerCode(JITCodeLibrary):
@@ -53,6 +72,16 @@ class _NoEnvironment:
         pass
 
 
+class _Outer(Compiler):
+    """Numba's compiler, for functions that Python calls."""
+
+    def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals):
+        if library is None:
+            library = _KernelCode(targetctx.codegen(), "kernel")
+            library.enable_object_caching()
+        super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)
+
+
 class _Inner(Compiler):
     """Numba's compiler, for functions that Python does not call."""
 
@@ -75,7 +104,9 @@ _INNER = {
 
 def kernel(function):
     """Decorate a kernel that Python calls."""
-    dispatcher = njit(nogil=True, fastmath=set(FASTMATH), error_model="numpy")(function)
+    dispatcher = njit(
+        nogil=True, fastmath=set(FASTMATH), error_model="numpy", pipeline_class=_Outer
+    )(function)
     dispatcher._cache = cache_for(function)
     # Where another kernel calls it, it is a helper.
     inner = helper(function)
@@ -102,6 +133,9 @@ def helper(function):
 
 _implemented = set()
 
+#: The named tuples that choose an implementation, by name.
+_kinds = {}
+
 
 def implements(generic, kind):
     """Register the decorated function as ``generic`` for a first argument of type ``kind``.
@@ -109,7 +143,15 @@ def implements(generic, kind):
     ``kind`` is a named-tuple class. Numba resolves the choice when it compiles a caller, so a
     loop written once over ``generic`` costs nothing, and, unlike a function passed as an argument,
     a named tuple does not defeat numba's cache on disk.
+
+    Numba tells the types of named tuples apart by the name of the class, the fields and their
+    types, when it looks for code that is compiled already. So no two kinds may have one name.
     """
+    if _kinds.setdefault(kind.__name__, kind) is not kind:
+        raise ValueError(
+            f"Two named tuples are called {kind.__name__}, and numba would take one for the other. "
+            "Give the second another name."
+        )
 
     def register(function):
         def choose(first, *rest):
