@@ -151,17 +151,33 @@ class _Problem:
         """Where descent from ``T`` ends."""
         if np.linalg.cond(T) > 1e12:
             return T
-        options = {"maxiter": _MOST_STEPS}
-        arguments = {"fun": self.value, "x0": T.ravel(), "jac": True}
         with np.errstate(all="ignore"):
-            if len(T) <= _WIDE:
-                options["gtol"] = 1e-9 * self.n
-                end = minimize(
-                    **arguments, hess=self.hessian, method="trust-exact", options=options
-                )
-            else:
-                end = minimize(**arguments, method="L-BFGS-B", options=options)
-        return end.x.reshape(T.shape)
+            if len(T) > _WIDE:
+                options = {"maxiter": _MOST_STEPS}
+                end = minimize(self.value, T.ravel(), jac=True, method="L-BFGS-B", options=options)
+                return end.x.reshape(T.shape)
+            return self._newton(T.ravel()).reshape(T.shape)
+
+    def _newton(self, t):
+        """Newton's steps, downward in directions of negative curvature too, halved until less."""
+        f, gradient = self.value(t)
+        for _ in range(_MOST_STEPS):
+            curvatures, directions = np.linalg.eigh(self.hessian(t))
+            curvatures = np.maximum(np.abs(curvatures), 1e-10 * np.abs(curvatures).max())
+            step = -directions @ ((directions.T @ gradient) / curvatures)
+            slope = gradient @ step
+            # Newton's step saves half of this.
+            if not -slope > 1e-12 * self.n:
+                break
+            size = 1.0
+            there, new = self.value(t + step)
+            while not there <= f + 1e-4 * size * slope and size > 1e-10:
+                size *= 0.5
+                there, new = self.value(t + size * step)
+            if not there < f:
+                break
+            t, f, gradient = t + size * step, there, new
+        return t
 
 
 def _raw(moments):

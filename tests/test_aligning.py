@@ -425,6 +425,8 @@ def with_zeros(name, chain, inside):
 @pytest.mark.parametrize("inside", [None, "product", "members"])
 @pytest.mark.parametrize("align", [False, True])
 def test_what_happens_in_one_and_never_in_the_other_is_infinitely_far(name, chain, inside, align):
+    if inside == "members" and name == "categorical":
+        pytest.skip("statistics of members that are categorical do not exist")
     some, none = with_zeros(name, chain, inside)
     assert fastem.divergence(some, none, align=align) == np.inf
     assert 0 < fastem.divergence(none, some, align=align) < np.inf
