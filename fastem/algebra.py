@@ -14,8 +14,8 @@ import numpy as np
 from .learning_rate import rates, step_size
 from .statistics import Statistics
 
-__all__ = ["NoDivergence", "align", "average", "batch", "combine", "divergence", "online",
-           "own_by_simulation", "step", "step_loss", "upper_bound"]  # fmt: skip
+__all__ = ["NoDivergence", "align", "average", "batch", "combine", "combine_aligned", "divergence",
+           "online", "own_by_simulation", "step", "step_loss", "upper_bound"]  # fmt: skip
 
 
 class NoDivergence(ValueError):
@@ -164,42 +164,62 @@ def align(models: Sequence, weights=None, horizon=None, max_rounds: int = 20) ->
     order for up to six components, by exchanging any two for more. Models that have no divergence
     are left as they are, with a warning.
     """
+    return _align(models, weights, horizon, max_rounds)[0]
+
+
+def combine_aligned(models: Sequence, weights=None, horizon=None):
+    """:func:`combine` of the models after :func:`align`, which may have it already."""
+    aligned, centre = _align(models, weights, horizon)
+    return combine(aligned, weights, horizon) if centre is None else centre
+
+
+def _align(models, weights, horizon, max_rounds=20):
+    """The aligned models, and their combination if it is known."""
     models = list(models)
     weights = _combining_weights(models, weights)
     if len(models) == 1 or not hasattr(models[0], "brought_to"):
-        return models
+        return models, None
     try:
-        return _aligned(models, weights, horizon, max_rounds)
+        ends = _ends(models, weights, horizon, max_rounds)
+        if len(ends) == 1:
+            return ends[0]
+        totals = [_total_divergence(*end, weights, horizon) for end in ends]
     except NoDivergence as reason:
         warnings.warn(
             f"The models are not aligned. {reason} They are taken to be in one order or basis "
             "already; pass align=False to say that they are.",
             RuntimeWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
-        return models
-
-
-def _aligned(models, weights, horizon, max_rounds):
-    ends = [models] if _in_one_order(models) else []
-    exact = None
-    if len(models) == 2 and hasattr(models[1], "pooled_with"):
-        exact = models[1].pooled_with(models[0], weights, horizon)
-    if exact is not None:
-        ends.append([models[0], exact])
-    else:
-        starts = [[models[0], *(model.brought_to(models[0], horizon) for model in models[1:])]]
-        if ends and not _same(starts[0], models):
-            starts.append(models)
-        ends += [_settle(start, weights, horizon, max_rounds) for start in starts]
-    ends = [end for i, end in enumerate(ends) if not any(_same(end, e) for e in ends[:i])]
-    if len(ends) == 1:
-        return ends[0]
-    totals = [_total_divergence(end, weights, horizon) for end in ends]
+        return models, None
     best = int(np.argmin(totals))
     # A gain that is mere rounding is none.
     scale = sum(abs(model.log_joint(model.own(horizon))) for model in models)
     return ends[0] if totals[best] >= totals[0] - 1e-13 * scale else ends[best]
+
+
+def _ends(models, weights, horizon, max_rounds):
+    """Where aligning may end, each with its combination; the models as they are first."""
+    exact = None
+    if len(models) == 2 and hasattr(models[1], "pooled_with"):
+        exact = models[1].pooled_with(models[0], weights, horizon)
+    as_they_are = _in_one_order(models)
+    if exact is not None:
+        ends = [models] if as_they_are else []
+        if not (as_they_are and exact is models[1]):
+            ends.append([models[0], exact])
+        return [(end, combine(end, weights, horizon)) for end in ends]
+    brought = [models[0], *(model.brought_to(models[0], horizon) for model in models[1:])]
+    ends = []
+    if as_they_are:
+        ends = [(models, combine(models, weights, horizon))]
+        end = _settle(*ends[0], weights, horizon, max_rounds)
+        if end[0] is not models:
+            ends.append(end)
+    if not (as_they_are and _same(brought, models)):
+        centre = combine(brought, weights, horizon)
+        ends.append(_settle(brought, centre, weights, horizon, max_rounds))
+    return ends
 
 
 def _same(models, others):
@@ -216,19 +236,17 @@ def _in_one_order(models):
     return True
 
 
-def _settle(models, weights, horizon, max_rounds):
+def _settle(models, centre, weights, horizon, max_rounds):
     """Bring all models but the first to their combination until nothing changes."""
     for _ in range(max_rounds):
-        centre = combine(models, weights, horizon)
         nearer = [models[0], *(model.brought_to(centre, horizon) for model in models[1:])]
         if _same(nearer, models):
             break
-        models = nearer
-    return models
+        models, centre = nearer, combine(nearer, weights, horizon)
+    return models, centre
 
 
-def _total_divergence(models, weights, horizon):
-    centre = combine(models, weights, horizon)
+def _total_divergence(models, centre, weights, horizon):
     return sum(
         alpha * divergence(model, centre, horizon)
         for model, alpha in zip(models, weights, strict=True)

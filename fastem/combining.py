@@ -51,6 +51,8 @@ def combine(
         raise ValueError(f"n_pseudo must be 1 or more; got {n_pseudo}.")
 
     def merge(models):
+        if align and n_pseudo is None:
+            return algebra.combine_aligned(models, weights, horizon)
         models = _brought_together(models, weights, align, horizon)
         if n_pseudo is None:
             return algebra.combine(models, weights, horizon)

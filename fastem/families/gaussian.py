@@ -227,7 +227,8 @@ class _Full(Gaussian):
         for k, s in enumerate(shares):
             d = packed.means[h] - other.means[k]
             pooled = (1.0 - s) * packed.covariances[h] + s * other.covariances[k]
-            logs[k] = np.linalg.slogdet(pooled + s * (1.0 - s) * np.outer(d, d))[1]
+            lower, _ = dpotrf(pooled + s * (1.0 - s) * np.outer(d, d), lower=1, clean=0)
+            logs[k] = 2.0 * np.log(np.diag(lower)).sum()
         return logs
 
     def n_parameters(self, parameters):
