@@ -103,7 +103,8 @@ def upper_bound(model, other, data) -> float:
 
     ``U_Θ(Θ̃|V) = NLL(Θ|V) + Q(S₀(V|Θ), Θ) - Q(S(V|Θ), Θ̃)``, where S₀ are the statistics of the data
     as they are. They are S itself, and the loss is the mean negative log-likelihood of Θ̃, unless
-    the family adds noise to the data (``reg_covar`` of Gaussians): then it is :func:`step_loss`.
+    the family adds noise to the data (``reg_covar`` of Gaussians): then it is :func:`step_loss`,
+    and the data are read twice.
     """
     model.check_same_kind(other)
     expectation = model.expect(data)
@@ -160,30 +161,33 @@ def align(models: Sequence, weights=None, horizon=None, max_rounds: int = 20) ->
 
     What is guaranteed: the total is never more than that of the models as they are, and when it is
     no less, the very models are returned. For two models of up to six components it is the least
-    over all orders. For more models no single one can be brought nearer to the combination, by any
-    order for up to six components, by exchanging any two for more. Models that have no divergence
-    are left as they are, with a warning.
+    over all orders, unless two components have no maximum together, or more than six members of one
+    share a covariance. In other cases no single model but the first can be brought nearer to the
+    combination when the rounds end before ``max_rounds``: by any order for up to six components,
+    by exchanging two for more. Models that have no divergence are left as they are, with a warning.
     """
     return _align(models, weights, horizon, max_rounds)[0]
 
 
 def combine_aligned(models: Sequence, weights=None, horizon=None):
     """:func:`combine` of the models after :func:`align`, which may have it already."""
-    aligned, centre = _align(models, weights, horizon)
-    return combine(aligned, weights, horizon) if centre is None else centre
+    aligned, center = _align(models, weights, horizon)
+    return combine(aligned, weights, horizon) if center is None else center
 
 
 def _align(models, weights, horizon, max_rounds=20):
     """The aligned models, and their combination if it is known."""
     models = list(models)
-    weights = _combining_weights(models, weights)
+    alphas = _combining_weights(models, weights)
     if len(models) == 1 or not hasattr(models[0], "brought_to"):
         return models, None
     try:
-        ends = _ends(models, weights, horizon, max_rounds)
+        # Combinations are of the weights as given: to divide them twice by their sum is to round
+        # them twice.
+        ends = _ends(models, weights, alphas, horizon, max_rounds)
         if len(ends) == 1:
             return ends[0]
-        totals = [_total_divergence(*end, weights, horizon) for end in ends]
+        totals = [_total_divergence(*end, alphas, horizon) for end in ends]
     except NoDivergence as reason:
         warnings.warn(
             f"The models are not aligned. {reason} They are taken to be in one order or basis "
@@ -198,11 +202,11 @@ def _align(models, weights, horizon, max_rounds=20):
     return ends[0] if totals[best] >= totals[0] - 1e-13 * scale else ends[best]
 
 
-def _ends(models, weights, horizon, max_rounds):
+def _ends(models, weights, alphas, horizon, max_rounds):
     """Where aligning may end, each with its combination; the models as they are first."""
     exact = None
     if len(models) == 2 and hasattr(models[1], "pooled_with"):
-        exact = models[1].pooled_with(models[0], weights, horizon)
+        exact = models[1].pooled_with(models[0], alphas, horizon)
     as_they_are = _in_one_order(models)
     if exact is not None:
         ends = [models] if as_they_are else []
@@ -217,8 +221,8 @@ def _ends(models, weights, horizon, max_rounds):
         if end[0] is not models:
             ends.append(end)
     if not (as_they_are and _same(brought, models)):
-        centre = combine(brought, weights, horizon)
-        ends.append(_settle(brought, centre, weights, horizon, max_rounds))
+        center = combine(brought, weights, horizon)
+        ends.append(_settle(brought, center, weights, horizon, max_rounds))
     return ends
 
 
@@ -236,20 +240,20 @@ def _in_one_order(models):
     return True
 
 
-def _settle(models, centre, weights, horizon, max_rounds):
+def _settle(models, center, weights, horizon, max_rounds):
     """Bring all models but the first to their combination until nothing changes."""
     for _ in range(max_rounds):
-        nearer = [models[0], *(model.brought_to(centre, horizon) for model in models[1:])]
+        nearer = [models[0], *(model.brought_to(center, horizon) for model in models[1:])]
         if _same(nearer, models):
             break
-        models, centre = nearer, combine(nearer, weights, horizon)
-    return models, centre
+        models, center = nearer, combine(nearer, weights, horizon)
+    return models, center
 
 
-def _total_divergence(models, centre, weights, horizon):
+def _total_divergence(models, center, alphas, horizon):
     return sum(
-        alpha * divergence(model, centre, horizon)
-        for model, alpha in zip(models, weights, strict=True)
+        alpha * divergence(model, center, horizon)
+        for model, alpha in zip(models, alphas, strict=True)
         if alpha > 0
     )
 

@@ -66,9 +66,9 @@ def least_divergence(model, other, variants):
 
 def total(models, weights=None):
     weights = np.full(len(models), 1 / len(models)) if weights is None else weights
-    centre = algebra.combine(models, weights)
+    center = algebra.combine(models, weights)
     return sum(
-        w * algebra.divergence(model, centre) for w, model in zip(weights, models, strict=True)
+        w * algebra.divergence(model, center) for w, model in zip(weights, models, strict=True)
     )
 
 
@@ -344,10 +344,10 @@ def test_no_one_of_several_models_can_be_brought_nearer(absorbing):
     rng = np.random.default_rng(11)
     for _ in range(3):
         models = algebra.align([random_chain(rng, 4, "near", absorbing) for _ in range(4)])
-        centre = algebra.combine(models)
+        center = algebra.combine(models)
         for model in models[1:]:
-            here = algebra.divergence(model, centre)
-            assert here <= least_divergence(model, centre, orders_of) * (1 + 1e-9) + 1e-11
+            here = algebra.divergence(model, center)
+            assert here <= least_divergence(model, center, orders_of) * (1 + 1e-9) + 1e-11
 
 
 # Nothing to do --------------------------------------------------------------------------------
@@ -362,7 +362,9 @@ def test_models_in_order_are_not_touched(case):
         aligned = algebra.align(some)
         assert all(one is other for one, other in zip(aligned, some, strict=True))
         for function in (fastem.combine, fastem.average):
-            assert_same_model(function(some), function(some, align=False), rtol=0, atol=0)
+            for weights in (None, rng.uniform(0.1, 9.0, len(some))):
+                plain = function(some, weights, align=False)
+                assert_same_model(function(some, weights), plain, rtol=0, atol=0)
     plain = fastem.divergence(models[0], models[1], align=False)
     assert fastem.divergence(models[0], models[1]) == plain
 
