@@ -6,6 +6,7 @@ A model is a value with four functions: ``expect`` S(V|Θ), ``own`` S(Θ), ``max
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,8 +14,12 @@ import numpy as np
 from .learning_rate import rates, step_size
 from .statistics import Statistics
 
-__all__ = ["align", "average", "batch", "combine", "divergence", "online", "own_by_simulation",
-           "step", "upper_bound"]  # fmt: skip
+__all__ = ["NoDivergence", "align", "average", "batch", "combine", "combine_aligned", "divergence",
+           "online", "own_by_simulation", "step", "step_loss", "upper_bound"]  # fmt: skip
+
+
+class NoDivergence(ValueError):
+    """There is no divergence between two models: their joint laws have no densities."""
 
 
 def batch(model, data):
@@ -84,21 +89,56 @@ def average(models: Sequence, weights=None):
 
 
 def divergence(model, other, horizon=None) -> float:
-    """``Δ(Θ, Θ̃) = Q(S(Θ), Θ) - Q(S(Θ), Θ̃)``: the relative entropy of the joint laws."""
+    """``Δ(Θ, Θ̃) = Q(S(Θ), Θ) - Q(S(Θ), Θ̃)``: the relative entropy of the joint laws.
+
+    It is infinite if Θ̃ gives the probability zero to what happens under Θ. What a mixture takes a
+    zero to be at least while it learns does not count here.
+    """
     model.check_same_kind(other)
     statistics = model.own(horizon)
+    rules_out = getattr(other, "rules_out", None)
+    if rules_out is not None and rules_out(statistics):
+        return float("inf")
     return float(model.log_joint(statistics) - other.log_joint(statistics))
 
 
 def upper_bound(model, other, data) -> float:
-    """EM's bound at Θ on the mean negative log-likelihood of Θ̃.
+    """EM's bound at Θ on the loss of Θ̃, which it touches at ``Θ̃ = Θ``.
 
-    ``U_Θ(Θ̃|V) = NLL(Θ|V) + Q(S(V|Θ), Θ) - Q(S(V|Θ), Θ̃)``.
+    ``U_Θ(Θ̃|V) = NLL(Θ|V) + Q(S₀(V|Θ), Θ) - Q(S(V|Θ), Θ̃)``, where S₀ are the statistics of the data
+    as they are. They are S itself, and the loss is the mean negative log-likelihood of Θ̃, unless
+    the family adds noise to the data (``reg_covar`` of Gaussians): then it is :func:`step_loss`,
+    and the data are read twice.
     """
     model.check_same_kind(other)
     expectation = model.expect(data)
-    gap = model.log_joint(expectation.statistics) - other.log_joint(expectation.statistics)
+    plain = _plain_statistics(model, data, expectation)
+    gap = model.log_joint(plain) - other.log_joint(expectation.statistics)
     return float(gap - expectation.log_likelihood)
+
+
+def step_loss(model, other, data) -> float:
+    """The loss of Θ̃ that no step from Θ on these data raises, be it batch or online.
+
+    ``NLL(Θ̃|V) + Q(S₀(V|Θ), Θ̃) - Q(S(V|Θ), Θ̃)``: the mean negative log-likelihood of Θ̃, and what the
+    noise that the family adds to the data costs it. With ``reg_covar`` that is
+    ``½ reg_covar Σ_k s_k tr Σ̃_k⁻¹``, where ``s_k`` is the mass of component k in the data under Θ.
+    Without noise it is the mean negative log-likelihood.
+    """
+    model.check_same_kind(other)
+    expectation = model.expect(data)
+    plain = _plain_statistics(model, data, expectation)
+    loss = -other.expect(data).log_likelihood
+    if plain is expectation.statistics:
+        return float(loss)
+    return float(loss + other.log_joint(plain) - other.log_joint(expectation.statistics))
+
+
+def _plain_statistics(model, data, expectation):
+    """``S₀(V|Θ)``: the expectation's statistics, or those without noise where some is added."""
+    without_noise = getattr(model, "without_noise", None)
+    plain = model if without_noise is None else without_noise()
+    return expectation.statistics if plain is model else plain.expect(data).statistics
 
 
 def own_by_simulation(model, n_samples: int, random_state=None, horizon=None) -> Statistics:
@@ -115,37 +155,110 @@ def align(models: Sequence, weights=None, horizon=None, max_rounds: int = 20) ->
     """Bring models that were trained apart together, for least total divergence.
 
     What may be changed of a model without changing what it says of observations, the order of its
-    components or the basis of its states, the model knows (``change_to``, ``changed``,
-    ``undone``). Each is brought to a centre, then, until nothing changes, to their combination,
-    which lowers the total divergence from the models to what they combine to. Of two first
-    centres, the first model and the combination of all as they are, the one with the better end
-    is taken: so the total is never more than without aligning components. The first model stays
-    as it is.
+    components or the basis of its states, the model knows: ``brought_to`` is the same model where
+    its divergence to another is least. A model that has no such method is left as it is.
+
+    The total is ``Σ α_m Δ(Θ_m, Θ̄)``, with ``Θ̄`` the combination of the models. From the models as
+    they are, and from all brought to the first, each is brought to their combination, over and
+    over, until nothing changes; neither part of a round can raise the total. The better end is
+    taken. The first model stays as it is.
+
+    What is guaranteed: the total is never more than that of the models as they are, and when it is
+    no less, the very models are returned. For two models of up to six components it is the least
+    over all orders, unless two components have no maximum together, or more than six members of one
+    share a covariance. In other cases no single model but the first can be brought nearer to the
+    combination when the rounds end before ``max_rounds``: by any order for up to six components,
+    by exchanging two for more. Models that have no divergence are left as they are, with a warning.
     """
-    weights = _combining_weights(models, weights)
-    centres = (models[0], combine(models, weights, horizon))
-    ends = [_settle(models, weights, centre, horizon, max_rounds) for centre in centres]
-    return min(ends, key=lambda aligned: _total_divergence(aligned, weights, horizon))
+    return _align(models, weights, horizon, max_rounds)[0]
 
 
-def _settle(models, weights, centre, horizon, max_rounds):
-    """Bring the models to ``centre``, and then to their combination until nothing changes."""
-    changes = None
+def combine_aligned(models: Sequence, weights=None, horizon=None):
+    """:func:`combine` of the models after :func:`align`, which may have it already."""
+    aligned, center = _align(models, weights, horizon)
+    return combine(aligned, weights, horizon) if center is None else center
+
+
+def _align(models, weights, horizon, max_rounds=20):
+    """The aligned models, and their combination if it is known."""
+    models = list(models)
+    alphas = _combining_weights(models, weights)
+    if len(models) == 1 or not hasattr(models[0], "brought_to"):
+        return models, None
+    try:
+        # Combinations are of the weights as given: to divide them twice by their sum is to round
+        # them twice.
+        ends = _ends(models, weights, alphas, horizon, max_rounds)
+        if len(ends) == 1:
+            return ends[0]
+        totals = [_total_divergence(*end, alphas, horizon) for end in ends]
+    except NoDivergence as reason:
+        warnings.warn(
+            f"The models are not aligned. {reason} They are taken to be in one order or basis "
+            "already; pass align=False to say that they are.",
+            RuntimeWarning,
+            stacklevel=5,
+        )
+        return models, None
+    best = int(np.argmin(totals))
+    # A gain that is mere rounding is none.
+    scale = sum(abs(model.log_joint(model.own(horizon))) for model in models)
+    return ends[0] if totals[best] >= totals[0] - 1e-13 * scale else ends[best]
+
+
+def _ends(models, weights, alphas, horizon, max_rounds):
+    """Where aligning may end, each with its combination; the models as they are first."""
+    exact = None
+    if len(models) == 2 and hasattr(models[1], "pooled_with"):
+        exact = models[1].pooled_with(models[0], alphas, horizon)
+    as_they_are = _in_one_order(models)
+    if exact is not None:
+        ends = [models] if as_they_are else []
+        if not (as_they_are and exact is models[1]):
+            ends.append([models[0], exact])
+        return [(end, combine(end, weights, horizon)) for end in ends]
+    brought = [models[0], *(model.brought_to(models[0], horizon) for model in models[1:])]
+    ends = []
+    if as_they_are:
+        ends = [(models, combine(models, weights, horizon))]
+        end = _settle(*ends[0], weights, horizon, max_rounds)
+        if end[0] is not models:
+            ends.append(end)
+    if not (as_they_are and _same(brought, models)):
+        center = combine(brought, weights, horizon)
+        ends.append(_settle(brought, center, weights, horizon, max_rounds))
+    return ends
+
+
+def _same(models, others):
+    return all(one is other for one, other in zip(models, others, strict=True))
+
+
+def _in_one_order(models):
+    """Whether the models can be combined as they are."""
+    try:
+        for model in models[1:]:
+            models[0].check_same_order(model)
+    except ValueError:
+        return False
+    return True
+
+
+def _settle(models, center, weights, horizon, max_rounds):
+    """Bring all models but the first to their combination until nothing changes."""
     for _ in range(max_rounds):
-        new = [model.change_to(centre, horizon) for model in models]
-        if changes is not None and all(map(np.allclose, changes, new)):
+        nearer = [models[0], *(model.brought_to(center, horizon) for model in models[1:])]
+        if _same(nearer, models):
             break
-        changes = new
-        aligned = [model.changed(change) for model, change in zip(models, changes, strict=True)]
-        centre = combine(aligned, weights, horizon)
-    return [model.undone(changes[0]) for model in aligned]
+        models, center = nearer, combine(nearer, weights, horizon)
+    return models, center
 
 
-def _total_divergence(models, weights, horizon):
-    centre = combine(models, weights, horizon)
+def _total_divergence(models, center, alphas, horizon):
     return sum(
-        alpha * divergence(model, centre, horizon)
-        for model, alpha in zip(models, weights, strict=True)
+        alpha * divergence(model, center, horizon)
+        for model, alpha in zip(models, alphas, strict=True)
+        if alpha > 0
     )
 
 

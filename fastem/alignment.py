@@ -2,31 +2,101 @@
 
 from __future__ import annotations
 
-import numpy as np
-from scipy.optimize import linear_sum_assignment
+from typing import NamedTuple
 
-__all__ = ["Components"]
+import numpy as np
+from scipy.special import xlogy
+
+from . import algebra
+from .matching import MOST, all_orders, best_matching
+
+__all__ = ["Components", "Gains", "pooled_choice"]
+
+
+class Gains(NamedTuple):
+    """What ``Q(S(Θ), Θ̃)`` gains by matching component ``h`` of Θ to ``l`` of Θ̃.
+
+    As :func:`~fastem.matching.best_matching` takes them: ``pairs``, and for chains the expected
+    ``counts`` of steps, what each is worth, and which pairs are ``allowed``.
+    """
+
+    pairs: np.ndarray
+    counts: np.ndarray | None = None
+    logs: np.ndarray | None = None
+    allowed: np.ndarray | None = None
 
 
 class Components:
-    """Supplies what aligning asks of a model, given ``component_divergences`` and ``reordered``.
+    """Supplies what aligning asks of a model whose hidden variables are components or states.
 
-    A model whose hidden variables have another freedom, a basis for example, has these three
-    functions of its own.
+    The model supplies ``matching_gains`` and ``pooling_gains``, the tables in which the divergence
+    to another model, or to what it combines to with another, is a sum over pairs or over steps;
+    ``reordered``; and ``arranged`` and ``arranged_to_pool`` for what is inside its components.
     """
 
     def check_same_order(self, other) -> None:
         """Raise ``ValueError`` if the components of the two cannot be meant in one order."""
 
-    def change_to(self, other, horizon=None):
-        """The order of components in which this model is nearest to ``other``."""
-        _, partners = linear_sum_assignment(self.component_divergences(other, horizon))
-        return np.argsort(partners)
+    def brought_to(self, other, horizon=None):
+        """This model in the order of components in which it is nearest to ``other``.
 
-    def changed(self, order):
-        """This model with its components in that order."""
-        return self.reordered(order)
+        The divergence to ``other`` is the least over all orders for mixtures, and for chains of up
+        to six states. It is never more than as the model is; if it is no less, the model itself
+        is returned. What is inside components is put in its best order as well.
+        """
+        partners = best_matching(*self.matching_gains(other, horizon))
+        order = np.argsort(partners)
+        moved = self if _given(order) else self.reordered(order)
+        moved = moved.arranged(other, horizon)
+        return self if moved is self or not self._nearer(moved, other, horizon) else moved
 
-    def undone(self, order):
-        """This model with a change of order undone."""
-        return self.reordered(np.argsort(order))
+    def pooled_with(self, first, alphas, horizon=None):
+        """This model in the order of least total divergence to its combination with ``first``.
+
+        It is the least over all orders, for up to six components; None if there are more, or if
+        not all orders can be tried.
+        """
+        n = self.family.size(self.packed)[0]
+        if n > MOST:
+            return None
+        orders = all_orders(n)
+        orders = orders[self.may_order(first, orders)]
+        try:
+            gains = self.pooling_gains(first, alphas, orders, horizon)
+            if gains is None:
+                return None
+            order = orders[np.argmax(gains)]
+            moved = self if _given(order) else self.reordered(order)
+            return moved.arranged_to_pool(first, alphas, horizon)
+        except ValueError:
+            # Some two components have no maximum together; they need not be together.
+            return None
+
+    def may_order(self, first, orders):
+        """Which orders of this model's components can be meant to be that of ``first``."""
+        return np.ones(len(orders), dtype=bool)
+
+    def _nearer(self, moved, other, horizon):
+        """Whether ``moved`` is nearer to ``other``, by more than rounding."""
+        try:
+            self.check_same_order(other)
+        except ValueError:
+            return True
+        statistics = self.own(horizon)
+        scale = abs(self.log_joint(statistics))
+        before = algebra.divergence(self, other, horizon)
+        after = algebra.divergence(moved, other, horizon)
+        return after < before - 1e-13 * scale if np.isfinite(before) else after < before
+
+
+def pooled_choice(counts, probabilities, fixed):
+    """``Σ counts log p`` over the last axis at its greatest, or at ``probabilities`` if fixed."""
+    if fixed:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(counts > 0, counts * np.log(probabilities), 0.0).sum(axis=-1)
+    totals = counts.sum(axis=-1)
+    return xlogy(counts, counts).sum(axis=-1) - xlogy(totals, totals)
+
+
+def _given(order):
+    return bool((order == np.arange(len(order))).all())

@@ -6,7 +6,6 @@ import numpy as np
 from scipy import sparse
 
 from . import algebra
-from .alignment import Components
 from .count_tables import CountTables, documents_of
 from .data import Table, as_data, read_rows, wherever
 from .drawing import MOST_WORDS, draw_long_document, draw_topics, is_long
@@ -20,7 +19,7 @@ __all__ = ["CompoundDirichletModel", "DirichletModel"]
 _NONE = np.empty(0)
 
 
-class DirichletModel(Components):
+class DirichletModel:
     """Points ``h`` on the simplex: ``p(h) ∝ Π h_j^(α_j - 1)``. Nothing is hidden.
 
     Parameters
@@ -100,15 +99,6 @@ class DirichletModel(Components):
                 f"Models of different sizes: alpha has shape {self.alpha.shape} in one and "
                 f"{other.alpha.shape} in another."
             )
-
-    def component_divergences(self, other, horizon=None) -> np.ndarray:
-        """The divergence: there is one component."""
-        statistics = self.own(horizon)
-        return np.array([[self.log_joint(statistics) - other.log_joint(statistics)]])
-
-    def reordered(self, order):
-        """The same model: one component has one order."""
-        return self
 
     def draw(self, n_samples, rng, horizon=None) -> np.ndarray:
         """Points from the model."""

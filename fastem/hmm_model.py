@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import algebra
-from .alignment import Components
+from .alignment import Components, Gains, pooled_choice
 from .data import wherever
 from .families import Family
 from .families.base import copy_packed
@@ -129,7 +129,8 @@ class HMMModel(Components):
         blocks = {name: block for name, block in statistics.items() if name not in _CHAIN}
         chain = _dot_log(start, self.startprob) + _dot_log(transitions, self.transmat)
         total = float(chain + self.family.log_joint(blocks, mass, self.packed))
-        return total if total > LEAST else -np.inf
+        # In a chain what has the probability zero cannot be, however little of it there is.
+        return total if total > LEAST and not self.rules_out(statistics) else -np.inf
 
     # What the algorithms ask besides --------------------------------------------------------
 
@@ -207,21 +208,45 @@ class HMMModel(Components):
         if not np.array_equal(self.absorbing, other.absorbing):
             raise ValueError(
                 f"States {np.flatnonzero(self.absorbing).tolist()} are absorbing in one model and "
-                f"{np.flatnonzero(other.absorbing).tolist()} in another. Pass align=True to match "
+                f"{np.flatnonzero(other.absorbing).tolist()} in another. Leave align=True to match "
                 "their states first."
             )
 
-    def component_divergences(self, other, horizon=None) -> np.ndarray:
-        """What matching state h to h' of ``other`` adds to the divergence of the emissions."""
+    def rules_out(self, statistics: Statistics) -> bool:
+        """Whether the statistics hold what has the probability zero under this model."""
+        start, transitions, mass = (statistics[name] for name in _CHAIN)
+        if ((start > 0) & (self.startprob == 0.0)).any():
+            return True
+        if ((transitions > 0) & (self.transmat == 0.0)).any():
+            return True
+        blocks = {name: block for name, block in statistics.items() if name not in _CHAIN}
+        return self.family.rules_out(blocks, mass, self.packed)
+
+    def without_noise(self) -> HMMModel:
+        """The same model, to which data are what they are: ``expect`` adds no noise to them."""
+        packed = self.family.without_noise(self.packed)
+        return self if packed is self.packed else self._with(self.startprob, self.transmat, packed)
+
+    # Aligning: see Components -----------------------------------------------------------------
+
+    def may_order(self, first, orders):
+        """Which orders of this model's states have the same states absorbing as ``first``."""
+        return (self.absorbing[orders] == first.absorbing).all(axis=1)
+
+    def matching_gains(self, other, horizon=None) -> Gains:
+        """``π_h log π̃_l + u_h E_h[log p(x|l)]``, and the transitions."""
         lengths, family_horizon = self._horizon(horizon)
-        emissions, _ = self.usages(lengths)
-        mine, theirs = self.family.unpack(self.packed), other.family.unpack(other.packed)
-        itself = np.diag(self.family.cross(mine, mine, family_horizon))
-        relative = itself[:, None] - self.family.cross(mine, theirs, family_horizon)
-        with np.errstate(over="ignore", invalid="ignore"):
-            costs = np.nan_to_num(emissions[:, None] * relative, posinf=1e300)
+        emissions, leaving = self.usages(lengths)
+        relative = self.family.cross(self.packed, other.packed, family_horizon)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.log(other.transmat)
+            start = np.log(other.startprob)[None, :]
+            pairs = np.where(
+                self.startprob[:, None] > 0, self.startprob[:, None] * start, 0.0
+            ) + np.where(emissions[:, None] > 0, emissions[:, None] * relative, 0.0)
         # A state that ends sequences is matched to one that does.
-        return np.where(self.absorbing[:, None] == other.absorbing[None, :], costs, 1e300)
+        allowed = self.absorbing[:, None] == other.absorbing[None, :]
+        return Gains(pairs, leaving[:, None] * self.transmat, logs, allowed)
 
     def reordered(self, order) -> HMMModel:
         """The same model with its states in another order."""
@@ -235,6 +260,43 @@ class HMMModel(Components):
         )
         model.told_dead = set()  # by other numbers
         return model
+
+    def arranged(self, other, horizon=None) -> HMMModel:
+        """The same model with what is inside its states in the order of ``other``'s."""
+        packed = self.family.arranged(self.packed, other.packed, self._horizon(horizon)[1])
+        return self if packed is self.packed else self._with(self.startprob, self.transmat, packed)
+
+    def arranged_to_pool(self, first, alphas, horizon=None) -> HMMModel:
+        """The same, in the order in which states pool best with those of ``first``."""
+        packed = self.family.arranged_to_pool(
+            first.packed,
+            first.usages(first._horizon(horizon)[0])[0] * alphas[0],
+            self.packed,
+            self.usages(self._horizon(horizon)[0])[0] * alphas[1],
+            self._horizon(horizon)[1],
+            first.fixed,
+        )
+        return self if packed is self.packed else self._with(self.startprob, self.transmat, packed)
+
+    def pooling_gains(self, first, alphas, orders, horizon=None) -> np.ndarray | None:
+        """``Q`` of the combination with ``first``, for orders of the states of this model."""
+        (a, leaving), (b, other_leaving) = (
+            model.usages(model._horizon(horizon)[0]) for model in (first, self)
+        )
+        emissions = self.family.pooled_orders(
+            first.packed, a * alphas[0], self.packed, b * alphas[1], orders,
+            self._horizon(horizon)[1], first.fixed,
+        )  # fmt: skip
+        if emissions is None:
+            return None
+        start = alphas[0] * first.startprob + alphas[1] * self.startprob[orders]
+        steps = other_leaving[:, None] * self.transmat
+        steps = alphas[1] * steps[orders[:, :, None], orders[:, None, :]]
+        steps = steps + alphas[0] * leaving[:, None] * first.transmat
+        chain = pooled_choice(start, first.startprob, "startprob" in first.fixed) + pooled_choice(
+            steps, first.transmat, "transmat" in first.fixed
+        ).sum(axis=1)
+        return emissions + chain
 
     def draw(self, n_samples, rng, horizon=None) -> Sequences:
         """Sequences from the model: of lengths from the horizon, or until absorption."""

@@ -6,6 +6,7 @@ import numpy as np
 
 from . import algebra
 from .data import wherever
+from .kalman_alignment import nearest_basis
 from .kalman_constrained import constrained_regression
 from .kalman_data import Observations, as_observations, as_table
 from .kernels import (
@@ -191,30 +192,13 @@ class KalmanModel:
     def check_same_order(self, other) -> None:
         """Any two bases may be meant to be the same."""
 
-    def change_to(self, other, horizon=None) -> np.ndarray:
-        """The matrix that takes the states to the basis of ``other``.
+    def brought_to(self, other, horizon=None) -> KalmanModel:
+        """This model in the basis of its states in which it is nearest to ``other``.
 
-        That basis is that in which the two models' observability matrices ``(C, CA, CA², ...)``
-        agree, in the least-squares sense, each row in units of the noise of ``other``.
+        The divergence to ``other`` is never more than as the model is; if it is no less, the model
+        itself is returned.
         """
-        scale = np.trace(other.R) / len(other.R) or 1.0
-        unit = np.linalg.cholesky(other.R + 1e-12 * scale * np.eye(len(other.R)))
-        mine, theirs = (_observability(m.A, m.C, unit) for m in (self, other))
-        T, _, rank, _ = np.linalg.lstsq(theirs, mine, rcond=None)
-        if rank < len(self.m) or np.linalg.cond(T) > 1e12:
-            raise ValueError(
-                "The states of these models cannot be aligned: some direction of the state is not "
-                "observed, so that its basis cannot be told from the observations."
-            )
-        return T
-
-    def changed(self, T) -> KalmanModel:
-        """This model after a change of basis."""
-        return self.transformed(T)
-
-    def undone(self, T) -> KalmanModel:
-        """This model with a change of basis undone."""
-        return self.transformed(np.linalg.inv(T))
+        return nearest_basis(self, other, horizon)
 
     def draw(self, n_samples, rng, horizon=None) -> Observations:
         """Sequences from the model; ``horizon`` is their length, or :class:`~fastem.Lengths`."""
@@ -464,15 +448,6 @@ def _root(covariance):
     return vectors * np.sqrt(np.maximum(values, 0.0))
 
 
-def _observability(A, C, unit):
-    """``(C, CA, CA², ...)`` in units of the noise."""
-    rows, product = [], np.linalg.solve(unit, C)
-    for _ in range(len(A)):
-        rows.append(product)
-        product = product @ A
-    return np.concatenate(rows)
-
-
 def _rest(x, w, rows, shift):
     """``Σ |rest (v - c)|²`` over complete rows, from their sums about the centre."""
     n, first, second = rows
@@ -551,7 +526,7 @@ def _log_density(moments, W, w, N, name):
     try:
         L = np.linalg.cholesky(N)
     except np.linalg.LinAlgError:
-        raise ValueError(
+        raise algebra.NoDivergence(
             f"{name}_covariance is singular, so that the states and observations have no joint "
             "density, and a divergence does not exist."
         ) from None

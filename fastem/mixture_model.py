@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .alignment import Components
+from .alignment import Components, Gains, pooled_choice
 from .data import as_data, read_rows, wherever
 from .families import Family
 from .families.base import copy_packed
@@ -172,15 +172,32 @@ class MixtureModel(Components):
                     f"{theirs[name].shape} in another."
                 )
 
+    def rules_out(self, statistics: Statistics) -> bool:
+        """Whether the statistics hold what has the probability zero under this model."""
+        mass = statistics["mass"]
+        if ((mass > 0) & (self.weights == 0.0)).any():
+            return True
+        blocks = {name: block for name, block in statistics.items() if name != "mass"}
+        return self.family.rules_out(blocks, mass, self.packed)
+
+    def without_noise(self) -> MixtureModel:
+        """The same model, to which data are what they are: ``expect`` adds no noise to them."""
+        packed = self.family.without_noise(self.packed)
+        return self if packed is self.packed else self._with(self.weights, packed)
+
+    # Aligning: see Components -----------------------------------------------------------------
+
+    def matching_gains(self, other, horizon=None) -> Gains:
+        """``w_h (log w̃_l + E_h[log p(x|l)])``."""
+        relative = self.family.cross(self.packed, other.packed, horizon)
+        w = self.weights[:, None]
+        with np.errstate(invalid="ignore"):
+            return Gains(np.where(w > 0, w * (other.log_weights + relative), 0.0))
+
     def component_divergences(self, other, horizon=None) -> np.ndarray:
         """What matching component h to h' of ``other`` adds to the divergence, for all pairs."""
-        mine, theirs = self.family.unpack(self.packed), other.family.unpack(other.packed)
-        itself = np.diag(self.family.cross(mine, mine, horizon))
-        relative = itself[:, None] - self.family.cross(mine, theirs, horizon)
-        w = self.weights[:, None]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            choice = np.where(w > 0, np.log(w) - other.log_weights, 0.0)
-            return np.nan_to_num(w * (choice + relative), posinf=1e300)
+        itself = np.diag(self.matching_gains(self, horizon).pairs)
+        return itself[:, None] - self.matching_gains(other, horizon).pairs
 
     def reordered(self, order) -> MixtureModel:
         """The same model with its components in another order."""
@@ -188,6 +205,29 @@ class MixtureModel(Components):
         model = self._with(self.weights[order], self.family.pack(parameters))
         model.told_dead = set()  # by other numbers
         return model
+
+    def arranged(self, other, horizon=None) -> MixtureModel:
+        """The same model with what is inside its components in the order of ``other``'s."""
+        packed = self.family.arranged(self.packed, other.packed, horizon)
+        return self if packed is self.packed else self._with(self.weights, packed)
+
+    def arranged_to_pool(self, first, alphas, horizon=None) -> MixtureModel:
+        """The same, in the order in which components pool best with those of ``first``."""
+        masses = first.weights * alphas[0], self.weights * alphas[1]
+        packed = self.family.arranged_to_pool(
+            first.packed, masses[0], self.packed, masses[1], horizon, first.fixed
+        )
+        return self if packed is self.packed else self._with(self.weights, packed)
+
+    def pooling_gains(self, first, alphas, orders, horizon=None) -> np.ndarray | None:
+        """``Q`` of the combination with ``first``, for orders of the components of this model."""
+        a, b = first.weights * alphas[0], self.weights * alphas[1]
+        components = self.family.pooled_orders(
+            first.packed, a, self.packed, b, orders, horizon, first.fixed
+        )
+        if components is None:
+            return None
+        return components + pooled_choice(a + b[orders], first.weights, "weights" in first.fixed)
 
     def draw(self, n_samples, rng, horizon=None) -> np.ndarray:
         """Rows from the model."""

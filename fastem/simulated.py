@@ -47,6 +47,11 @@ class Simulated:
         """The model's ``Q(S, Θ)``."""
         return self.model.log_joint(statistics)
 
+    def rules_out(self, statistics: Statistics) -> bool:
+        """Whether the statistics hold what has the probability zero under the model."""
+        rules_out = getattr(self.model, "rules_out", None)
+        return rules_out is not None and rules_out(statistics)
+
     def check_same_kind(self, other) -> None:
         """Raise ``ValueError`` unless ``other`` is a model of the same kind and size."""
         self.model.check_same_kind(other.model)

@@ -49,6 +49,44 @@ def assert_same_learning(model, data, batch_size, memory, in_kernel):
     return got
 
 
+# The two memories -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["diag", "full", "poisson", "mixture-full"])
+@pytest.mark.parametrize("ending", ["absorbed", "cut off", "fixed length"])
+def test_the_memories_coincide_if_every_sequence_is_absorbed_and_only_then(name, ending):
+    """``S(M(s)) = s`` needs as many arrivals in a transient state as departures from it."""
+    case = BY_NAME[name]
+    hidden, X, lengths = case.problem(31, [6] * 40, absorbing=ending != "fixed length")
+    cut_off = None
+    if ending == "cut off":
+        # The last row of some sequences is gone, and with it the absorbing state.
+        cut_off = (lengths > 1) & (np.arange(len(lengths)) % 2 == 0)
+        kept = np.ones(len(X), dtype=bool)
+        kept[np.cumsum(lengths)[cut_off] - 1] = False
+        X, lengths = X[kept], lengths - cut_off
+    data = Sequences(X, lengths, cut_off=cut_off)
+    model = case.model(hidden)
+    s = model.expect(data).statistics
+    fitted = model.maximize(s)
+    again = fitted.own(data.horizon if ending == "fixed length" else None)
+    gap = np.abs(again["mass"] - s["mass"]).max() / s["mass"].max()
+    learned = {}
+    for memory in (None, s):
+        now, kept = fitted, memory
+        for first in range(0, len(data), 10):
+            part = data.part(first, first + 10)
+            now, statistics = algebra.online(now, part, 0.7, kept)
+            kept = None if memory is None else statistics
+        learned[memory is None] = now
+    if ending == "absorbed":
+        assert_same_statistics(again, s, rtol=1e-9, atol=1e-12)
+        assert_same_model(learned[True], learned[False], rtol=1e-8, atol=1e-10)
+    else:
+        assert gap > 1e-4
+        assert np.abs(learned[True].transmat - learned[False].transmat).max() > 1e-5
+
+
 # The loop in the kernel -----------------------------------------------------------------------
 
 

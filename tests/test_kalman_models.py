@@ -334,7 +334,7 @@ def test_a_change_of_basis_changes_nothing_observed_and_align_undoes_it():
     assert algebra.divergence(moved, other.transformed(T)) == pytest.approx(
         algebra.divergence(m, other), rel=1e-9
     )
-    back = moved.changed(moved.change_to(m))
+    back = moved.brought_to(m)
     for name, value in back.parameters.items():
         np.testing.assert_allclose(value, m.parameters[name], rtol=1e-7, atol=1e-8)
     bases = [rng.normal(size=(2, 2)) + 2 * np.eye(2) for _ in range(3)]
@@ -344,12 +344,13 @@ def test_a_change_of_basis_changes_nothing_observed_and_align_undoes_it():
             np.testing.assert_allclose(value, m.parameters[name], rtol=1e-6, atol=1e-7)
 
 
-def test_states_that_are_not_observed_cannot_be_aligned():
+def test_states_that_are_not_observed_are_aligned_by_their_dynamics():
     rng = np.random.default_rng(12)
     lds = oracles.random_lds(2, 1, rng)
-    blind = lds.with_(A=np.diag([0.5, 0.5]), C=np.array([[1.0, 0.0]]))
-    with pytest.raises(ValueError, match="cannot be aligned"):
-        model(lds).change_to(model(blind))
+    blind = model(lds.with_(A=np.diag([0.5, 0.8]), C=np.array([[1.0, 0.0]])), horizon=6)
+    moved = blind.transformed(np.array([[1.0, 0.0], [0.3, -2.0]]))
+    assert algebra.divergence(moved, blind) > 1
+    assert algebra.divergence(moved.brought_to(blind), blind) == pytest.approx(0.0, abs=1e-8)
 
 
 def test_models_of_different_kinds_and_sizes_do_not_mix():

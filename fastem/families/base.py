@@ -9,6 +9,7 @@ import numpy as np
 
 from ..kernels import mixture as kernels
 from ..kernels.linear import READY, Linear, LinearSums
+from ..statistics import Statistics
 
 __all__ = ["ExponentialFamily", "Family"]
 
@@ -95,8 +96,12 @@ class Family(ABC):
         """One row for each component in ``labels``."""
 
     @abstractmethod
-    def cross(self, parameters, other, horizon=None) -> np.ndarray:
-        """``E[log p(x | h' of other)]`` for ``x`` from component ``h``, for all pairs."""
+    def cross(self, packed, other, horizon=None) -> np.ndarray:
+        """``E[log p(x | h' of other)]`` for ``x`` from component ``h``, for all pairs.
+
+        It is minus infinity where ``h`` has outcomes that ``h'`` rules out. What is inside
+        components, if anything, is matched as it fits best.
+        """
 
     @abstractmethod
     def log_joint(self, blocks, mass, packed) -> float:
@@ -123,6 +128,54 @@ class Family(ABC):
     def reorder(self, parameters, order) -> dict[str, np.ndarray]:
         """The parameters with the components in another order."""
         return {name: array[order] for name, array in parameters.items()}
+
+    def rules_out(self, blocks, mass, packed) -> bool:
+        """Whether some component has outcomes in the statistics that its parameters rule out."""
+        return False
+
+    def without_noise(self, packed):
+        """The packed family that takes data as they are: with no noise added to them."""
+        return packed
+
+    def arranged(self, packed, other, horizon=None):
+        """The packed family with what is inside its components in the order of ``other``'s.
+
+        Component k is arranged for the least divergence to component k of ``other``. Returns
+        ``packed`` itself if nothing has to move.
+        """
+        return packed
+
+    def pooled(self, packed, mass, other, other_mass, horizon=None, fixed=()) -> np.ndarray | None:
+        """What Q of a combination gains from putting ``h`` and ``h'`` into one component.
+
+        ``max_θ mass_h E_h[log p(x|θ)] + mass_h' E_h'[log p(x|θ)]`` for all pairs; parameters that
+        are ``fixed`` stay those of ``h``. None where such a table does not exist.
+        """
+        n, m = len(mass), len(other_mass)
+        rows, columns = np.repeat(np.arange(n), m), np.tile(np.arange(m), n)
+        one = self.pack(self.reorder(self.unpack(packed), rows))
+        two = self.pack(self.reorder(self.unpack(other), columns))
+        a, b = mass[rows], other_mass[columns]
+        blocks = Statistics(**self.own(one, a, horizon)) + Statistics(**self.own(two, b, horizon))
+        best = self.maximize(blocks, a + b, one, fixed)
+        pair = np.arange(n * m)
+        first = self.cross(packed, best, horizon)[rows, pair]
+        second = self.cross(other, best, horizon)[columns, pair]
+        return (_times(a, first) + _times(b, second)).reshape(n, m)
+
+    def pooled_orders(
+        self, packed, mass, other, other_mass, orders, horizon=None, fixed=()
+    ) -> np.ndarray | None:
+        """The same in total for each order of the components of ``other``, a row of ``orders``."""
+        table = self.pooled(packed, mass, other, other_mass, horizon, fixed)
+        return None if table is None else table[np.arange(len(mass)), orders].sum(axis=1)
+
+    def arranged_to_pool(self, packed, mass, other, other_mass, horizon=None, fixed=()):
+        """``other`` with what is inside its components in the order that :meth:`pooled` takes.
+
+        Component k is to be pooled with component k.
+        """
+        return other
 
     def own(self, packed, mass, horizon=None) -> dict:
         """Blocks of the family's own expected statistics, ``mass_k E[φ|k]``."""
@@ -238,9 +291,8 @@ class ExponentialFamily(Family):
     def draw(self, parameters, labels, rng, horizon=None):
         return self.sample(parameters["natural"][labels], rng)
 
-    def cross(self, parameters, other, horizon=None):
-        natural = other["natural"]
-        return self.mean(parameters["natural"]) @ natural.T - self.log_partition(natural)
+    def cross(self, packed, other, horizon=None):
+        return packed.expected @ other.natural.T + other.offsets
 
     def log_joint(self, blocks, mass, packed):
         return float((blocks["sums"] * packed.natural).sum() + mass @ packed.offsets)
@@ -253,6 +305,12 @@ class ExponentialFamily(Family):
                         packed.expected)  # fmt: skip
         natural = np.where(alive[:, None], self.natural(mean), packed.natural)
         return self.pack({"natural": natural})
+
+
+def _times(mass, values):
+    """``mass · values``, where nothing times minus infinity is nothing."""
+    with np.errstate(invalid="ignore"):
+        return np.where(mass > 0, mass * values, 0.0)
 
 
 def copy_packed(packed):

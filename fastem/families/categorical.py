@@ -7,7 +7,7 @@ import numpy as np
 from ..kernels.categorical import Categorical as Packed
 from ..kernels.categorical import CategoricalCounts, refresh_categorical
 from .base import Family
-from .linear import _first_wrong, _no_negatives
+from .linear import NEVER, _first_wrong, _no_negatives, _outcomes_missed
 
 __all__ = ["Categorical"]
 
@@ -84,9 +84,16 @@ class Categorical(Family):
     def log_joint(self, blocks, mass, packed):
         return float((blocks["counts"] * packed.logarithms).sum())
 
-    def cross(self, parameters, other, horizon=None):
-        logarithms = self.pack(other).logarithms
-        return np.einsum("hcj,lcj->hl", parameters["probabilities"], logarithms)
+    def cross(self, packed, other, horizon=None):
+        ours, theirs = (p.probabilities.reshape(len(p.probabilities), -1) for p in (packed, other))
+        # The logarithm of zero is huge here, and may overflow.
+        with np.errstate(over="ignore"):
+            table = ours @ other.logarithms.reshape(theirs.shape).T
+        return np.where(_outcomes_missed(ours, theirs), -np.inf, table)
+
+    def rules_out(self, blocks, mass, packed):
+        counts = blocks["counts"] > NEVER * mass[:, None, None]
+        return bool((counts & (packed.probabilities == 0.0)).any())
 
     def n_parameters(self, parameters):
         n_components, n_columns, n_categories = parameters["probabilities"].shape

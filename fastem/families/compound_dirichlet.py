@@ -94,8 +94,8 @@ class DirichletMultinomial(Family):
                 np.add.at(counts, (np.repeat(part, length), words), 1)
         return counts
 
-    def cross(self, parameters, other, horizon=None):
-        alphas, others = parameters["alphas"], np.ascontiguousarray(other["alphas"])
+    def cross(self, packed, other, horizon=None):
+        alphas, others = packed.alphas, other.alphas
         table = np.empty((len(alphas), len(others)))
         log_topics = np.empty(alphas.shape[1])
         for h, alpha in enumerate(alphas):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf, dtrtri
+from scipy.spatial.distance import cdist
 
 from ..kernels.gaussian_diagonal import DiagonalGaussian, DiagonalMoments, refresh_diagonal
 from ..kernels.gaussian_full import HALF_LOG_2PI, FullGaussian, FullMoments, refresh_full
@@ -68,17 +70,32 @@ class Gaussian(Family):
     def settings(self):
         return {"covariance_type": self.covariance_type, "reg_covar": self.reg_covar}
 
-    def cross(self, parameters, other, horizon=None):
-        packed = self.pack(other)
-        own = self.own(self.pack(parameters), np.ones(len(parameters["means"])))["moments"]
-        return np.stack([self.expected_log_density(own, h, packed) for h in range(len(own.mean))])
+    def without_noise(self, packed):
+        return packed if packed.blur == 0.0 else packed._replace(blur=0.0)
+
+    def pooled(self, packed, mass, other, other_mass, horizon=None, fixed=()):
+        if not {"means", "covariances"}.isdisjoint(fixed):
+            return super().pooled(packed, mass, other, other_mass, horizon, fixed)
+        # The best Gaussian has the moments of the two together, and -½ (log det 2πΣ + D) of each.
+        n_columns = packed.means.shape[1]
+        total = mass[:, None] + other_mass
+        share = np.divide(other_mass, total, out=np.zeros_like(total), where=total > 0)
+        table = np.empty_like(total)
+        for h in range(len(mass)):
+            log_det = self._pooled_log_det(packed, h, other, share[h])
+            table[h] = -0.5 * total[h] * (log_det + n_columns * (1.0 + 2.0 * HALF_LOG_2PI))
+        return table
+
+    def _pooled_log_det(self, packed, h, other, shares):
+        """``log det`` of the covariance of ``h`` and each ``h'`` together, of shares 1-s and s."""
+        raise NotImplementedError
 
     def log_joint(self, blocks, mass, packed):
         moments = blocks["moments"]
         total = 0.0
         for h in range(len(mass)):
             if mass[h] > 0:
-                total += mass[h] * self.expected_log_density(moments, h, packed, only=h)
+                total += mass[h] * self.expected_log_density(moments, h, packed)
         return float(total)
 
 
@@ -184,17 +201,35 @@ class _Full(Gaussian):
             X[chosen] = rng.multivariate_normal(means[k], covariances[k], chosen.sum())
         return X
 
-    def expected_log_density(self, moments, h, packed, only=None):
-        components = range(len(packed.means)) if only is None else [only]
+    def expected_log_density(self, moments, k, packed):
         n_columns = packed.means.shape[1]
         size = padded(n_columns)
-        covariance = moments.scatter[h] / moments.mass[h]
-        values = []
-        for k in components:
-            P = packed.factors[k].reshape(size, size)[:n_columns, :n_columns]
-            d = P @ (moments.mean[h] - packed.means[k])
-            values.append(packed.offsets[k] - 0.5 * (d @ d + np.sum((P @ covariance) * P)))
-        return np.array(values) if only is None else values[0]
+        covariance = moments.scatter[k] / moments.mass[k]
+        P = packed.factors[k].reshape(size, size)[:n_columns, :n_columns]
+        d = P @ (moments.mean[k] - packed.means[k])
+        return packed.offsets[k] - 0.5 * (d @ d + np.sum((P @ covariance) * P))
+
+    def cross(self, packed, other, horizon=None):
+        n_components, n_columns = packed.means.shape
+        size = padded(n_columns)
+        covariances = packed.covariances.reshape(n_components, -1)
+        table = np.empty((n_components, len(other.means)))
+        for k, offset in enumerate(other.offsets):
+            P = other.factors[k].reshape(size, size)[:n_columns, :n_columns]
+            d = (packed.means - other.means[k]) @ P.T
+            # tr P Σ Pᵀ for all Σ by one product with the precision.
+            traces = covariances @ (P.T @ P).ravel()
+            table[:, k] = offset - 0.5 * (np.sum(d**2, axis=1) + traces)
+        return table
+
+    def _pooled_log_det(self, packed, h, other, shares):
+        logs = np.empty(len(shares))
+        for k, s in enumerate(shares):
+            d = packed.means[h] - other.means[k]
+            pooled = (1.0 - s) * packed.covariances[h] + s * other.covariances[k]
+            lower, _ = dpotrf(pooled + s * (1.0 - s) * np.outer(d, d), lower=1, clean=0)
+            logs[k] = 2.0 * np.log(np.diag(lower)).sum()
+        return logs
 
     def n_parameters(self, parameters):
         n_components, n_columns = parameters["means"].shape
@@ -279,9 +314,32 @@ class _Tied(Gaussian):
         noise = rng.multivariate_normal(zero, parameters["covariances"], len(labels))
         return means[labels] + noise
 
-    def cross(self, parameters, other, horizon=None):
-        full = Gaussian("full", self.reg_covar)
-        return full.cross(_as_full(parameters), _as_full(other))
+    def cross(self, packed, other, horizon=None):
+        n_columns = packed.means.shape[1]
+        size = padded(n_columns)
+        P = other.factor.reshape(size, size)[:n_columns, :n_columns]
+        ours, theirs = packed.means @ P.T, other.means @ P.T
+        constant = other.offset[0] - 0.5 * np.sum((P @ packed.covariance) * P)
+        return constant - 0.5 * cdist(ours, theirs, "sqeuclidean")
+
+    def pooled(self, packed, mass, other, other_mass, horizon=None, fixed=()):
+        # The components share what is pooled, so that there is no value of a pair.
+        return None
+
+    def pooled_orders(self, packed, mass, other, other_mass, orders, horizon=None, fixed=()):
+        within = mass.sum() * packed.covariance + other_mass.sum() * other.covariance
+        total = mass.sum() + other_mass.sum()
+        weights, steps = pooled_spread(
+            packed.means, mass, other.means, other_mass, "means" in fixed
+        )
+        if "covariances" not in fixed:
+            return shared_pooling(weights, steps, within, total, orders)
+        n_columns = packed.means.shape[1]
+        size = padded(n_columns)
+        P = packed.factor.reshape(size, size)[:n_columns, :n_columns]
+        spread = weights * np.sum((steps @ P.T) ** 2, axis=2)
+        constant = total * packed.offset[0] - 0.5 * np.sum((P @ within) * P)
+        return constant - 0.5 * spread[np.arange(len(mass)), orders].sum(axis=1)
 
     def log_joint(self, blocks, mass, packed):
         moments = blocks["moments"]
@@ -297,10 +355,33 @@ class _Tied(Gaussian):
         return n_components * n_columns + n_columns * (n_columns + 1) // 2
 
 
-def _as_full(tied):
-    n_components, n_columns = tied["means"].shape
-    shape = (n_components, n_columns, n_columns)
-    return {"means": tied["means"], "covariances": np.broadcast_to(tied["covariances"], shape)}
+def pooled_spread(means, mass, others, other_mass, means_fixed):
+    """The scatter ``weight · step stepᵀ`` that pooling ``h`` with ``h'`` adds, for all pairs."""
+    steps = means[:, None] - others
+    if means_fixed:
+        return np.broadcast_to(other_mass, (len(mass), len(other_mass))), steps
+    total = mass[:, None] + other_mass
+    product = mass[:, None] * other_mass
+    return np.divide(product, total, out=np.zeros_like(total), where=total > 0), steps
+
+
+def shared_pooling(weights, steps, within, total, orders):
+    """``max_Σ`` of Q of Gaussians with one covariance, for each order of the second ones.
+
+    With the scatter ``W`` within all components and ``w dᵀd`` between those that are put together,
+    the best covariance is ``(W + Σ w ddᵀ)/n``, and ``log det(W + Σ w ddᵀ)`` is ``log det W`` and
+    that of a matrix as large as the number of components.
+    """
+    n, n_columns = len(weights), within.shape[0]
+    lower = np.linalg.cholesky(within)
+    scaled = (np.sqrt(weights)[:, :, None] * steps).reshape(-1, n_columns)
+    whitened = solve_triangular(lower, scaled.T, lower=True)
+    gram = whitened.T @ whitened
+    chosen = np.arange(n) * weights.shape[1] + orders
+    small = gram[chosen[:, :, None], chosen[:, None, :]] + np.eye(n)
+    log_det = 2.0 * np.log(np.diag(lower)).sum() - n_columns * np.log(total)
+    log_det = log_det + np.linalg.slogdet(small)[1]
+    return -0.5 * total * (log_det + n_columns * (1.0 + 2.0 * HALF_LOG_2PI))
 
 
 class _Diagonal(Gaussian):
@@ -375,11 +456,25 @@ class _Diagonal(Gaussian):
         noise = rng.standard_normal((len(labels), means.shape[1]))
         return means[labels] + noise * np.sqrt(self.variances(parameters))[labels]
 
-    def expected_log_density(self, moments, h, packed, only=None):
-        which = slice(None) if only is None else only
-        variances = self.columns_of(moments.scatter, packed.means.shape[1])[h] / moments.mass[h]
-        squares = variances + (moments.mean[h] - packed.means[which]) ** 2
-        return packed.offsets[which] - (squares * packed.scales[which] ** 2).sum(axis=-1)
+    def expected_log_density(self, moments, k, packed):
+        variances = self.columns_of(moments.scatter, packed.means.shape[1])[k] / moments.mass[k]
+        squares = variances + (moments.mean[k] - packed.means[k]) ** 2
+        return packed.offsets[k] - (squares * packed.scales[k] ** 2).sum(axis=-1)
+
+    def cross(self, packed, other, horizon=None):
+        precisions = other.scales**2
+        table = packed.variances @ precisions.T
+        for k, precision in enumerate(precisions):
+            table[:, k] += (packed.means - other.means[k]) ** 2 @ precision
+        return other.offsets - table
+
+    def _pooled_log_det(self, packed, h, other, shares):
+        s = shares[:, None]
+        variances = (1.0 - s) * packed.variances[h] + s * other.variances
+        variances = variances + s * (1.0 - s) * (packed.means[h] - other.means) ** 2
+        if self.spherical:
+            variances = np.broadcast_to(variances.mean(axis=1, keepdims=True), variances.shape)
+        return np.log(variances).sum(axis=1)
 
 
 class _Spherical(_Diagonal):

@@ -12,6 +12,23 @@ from .base import Family
 __all__ = ["Bernoulli", "Beta", "Exponential", "Gamma", "Multinomial", "Poisson"]
 
 
+#: A rate or probability below this is that of what never happens.
+NEVER = 1e-300
+
+# One less a probability is known to this.
+_NEVER_ELSE = 4 * np.finfo(float).eps
+
+
+def _outcomes_missed(expected, others, never=NEVER):
+    """For all pairs of rows, whether what is expected to happen has the probability zero."""
+    return (expected > never).astype(float) @ (others == 0.0).T.astype(float) > 0
+
+
+def _rows(packed, chosen):
+    """Some components of a packed family, their parameters only."""
+    return packed._replace(parameters=packed.parameters[chosen])
+
+
 class _LinearFamily(Family):
     """Independent columns with features ``φ(x) = x`` and one parameter each."""
 
@@ -62,9 +79,25 @@ class _LinearFamily(Family):
     def log_joint(self, blocks, mass, packed):
         return float((blocks["sums"] * packed.natural).sum() + mass @ packed.offsets)
 
-    def cross(self, parameters, other, horizon=None):
-        one, other = self.pack(parameters), self.pack(other)
-        return self.kernel_horizon(horizon) * one.expected @ other.natural.T + other.offsets
+    def cross(self, packed, other, horizon=None):
+        # The logarithm of zero is huge here, and may overflow.
+        with np.errstate(over="ignore"):
+            table = self.kernel_horizon(horizon) * packed.expected @ other.natural.T
+            table = table + other.offsets
+        missed = self.missed(packed.expected, other)
+        return table if missed is None else np.where(missed, -np.inf, table)
+
+    def missed(self, expected, packed):
+        """Which components of ``packed`` rule out what has the given expectations, for all pairs.
+
+        None if a component of this family rules nothing out.
+        """
+        return None
+
+    def rules_out(self, blocks, mass, packed):
+        alive = mass > 0
+        missed = self.missed(blocks["sums"][alive] / mass[alive, None], _rows(packed, alive))
+        return missed is not None and bool(np.diag(missed).any())
 
 
 def _first_wrong(X, wrong, what):
@@ -97,6 +130,9 @@ class Poisson(_LinearFamily):
     def check(self, X):
         _check_counts(X, "Poisson")
 
+    def missed(self, expected, packed):
+        return _outcomes_missed(expected, packed.parameters)
+
     def start(self, centres):
         return {"rates": np.maximum(centres, 1e-3)}
 
@@ -116,6 +152,10 @@ class Bernoulli(_LinearFamily):
         _no_negatives(X, "Bernoulli data must be 0 or 1")
         if X.dtype.kind != "b":
             _first_wrong(X, (X != 0) & (X != 1), "Bernoulli data must be 0 or 1")
+
+    def missed(self, expected, packed):
+        ones = _outcomes_missed(expected, packed.parameters)
+        return ones | _outcomes_missed(1.0 - expected, 1.0 - packed.parameters, _NEVER_ELSE)
 
     def start(self, centres):
         return {"probabilities": np.clip(centres, 0.01, 0.99)}
@@ -154,6 +194,9 @@ class Multinomial(_LinearFamily):
             k = int(np.argmax(np.abs(sums - 1.0)))
             raise ValueError(f"probabilities[{k}] must sum to one; it sums to {sums[k]}.")
         return super().pack(parameters)
+
+    def missed(self, expected, packed):
+        return _outcomes_missed(expected, packed.parameters)
 
     def horizon(self, packed, total, buffers):
         return float(buffers.first.sum() / total) if total > 0 else None

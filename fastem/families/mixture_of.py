@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import xlogy
 
 from ..kernels import mixture_of as kernels
+from ..matching import MOST, all_orders, matched
 from .base import Family
-from .gaussian import Gaussian
+from .gaussian import Gaussian, pooled_spread, shared_pooling
 
 __all__ = ["MixtureOf"]
 
@@ -137,16 +139,128 @@ class MixtureOf(Family):
         members = np.asarray(labels) * self.n_members + chosen
         return self.member.draw(self._flat(parameters), members, rng, horizon)
 
-    def cross(self, parameters, other, horizon=None):
-        # Of the joint law of member and row: member m of one goes with member m of the other.
-        n_components, n_members = parameters["weights"].shape
-        inner = self.member.cross(self._flat(parameters), self._flat(other), horizon)
-        inner = inner.reshape(n_components, n_members, n_components, n_members)
-        same = np.einsum("hmlm->hlm", inner)
-        weights = parameters["weights"][:, None, :]
+    def cross(self, packed, other, horizon=None):
+        # Of the joint law of member and row, with the members in the order that fits best.
+        gains = self._member_gains(packed, other, horizon)
+        partners = matched(gains.transpose(0, 2, 1, 3))
+        return np.take_along_axis(gains.transpose(0, 2, 1, 3), partners[..., None], 3).sum((2, 3))
+
+    def _member_gains(self, packed, other, horizon):
+        """``w_hm (log w_lq + E_hm[log p(x|lq)])`` as (h, m, l, q)."""
+        ours, theirs = packed.weights, other.weights
+        inner = self.member.cross(packed.members, other.members, horizon)
+        inner = inner.reshape(*ours.shape, *theirs.shape)
+        weights = ours[:, :, None, None]
         with np.errstate(divide="ignore", invalid="ignore"):
-            choice = np.log(np.asarray(other["weights"]))[None]
-            return np.where(weights > 0, weights * (choice + same), 0.0).sum(axis=2)
+            return np.where(weights > 0, weights * (np.log(theirs) + inner), 0.0)
+
+    def rules_out(self, blocks, mass, packed):
+        counts = blocks["counts"]
+        inner = {name: block for name, block in blocks.items() if name != "counts"}
+        if ((counts > 0) & (packed.weights == 0.0)).any():
+            return True
+        return self.member.rules_out(inner, counts.ravel(), packed.members)
+
+    def without_noise(self, packed):
+        members = self.member.without_noise(packed.members)
+        return packed if members is packed.members else packed._replace(members=members)
+
+    # What is inside: the members --------------------------------------------------------------
+
+    def arranged(self, packed, other, horizon=None):
+        gains = self._member_gains(packed, other, horizon)
+        partners = matched(np.stack([gains[k, :, k] for k in range(len(gains))]))
+        moved = self._with_members_ordered(packed, np.argsort(partners, axis=1))
+        inside = self.member.arranged(moved.members, other.members, horizon)
+        return moved if inside is moved.members else moved._replace(members=inside)
+
+    def _with_members_ordered(self, packed, orders):
+        """Members of component k in the order ``orders[k]``; ``packed`` itself if it is theirs."""
+        if (orders == np.arange(self.n_members)).all():
+            return packed
+        flat = (orders + self.n_members * np.arange(len(orders))[:, None]).ravel()
+        parameters = self.member.reorder(self.member.unpack(packed.members), flat)
+        weights = np.take_along_axis(packed.weights, orders, axis=1)
+        moved = packed._replace(
+            weights=weights, logarithms=np.empty_like(weights), members=self.member.pack(parameters)
+        )
+        self._refresh_weights(moved)
+        return moved
+
+    def pooled(self, packed, mass, other, other_mass, horizon=None, fixed=()):
+        best = self._best_pooling(packed, mass, other, other_mass, horizon, fixed)
+        return None if best is None else best[0]
+
+    def arranged_to_pool(self, packed, mass, other, other_mass, horizon=None, fixed=()):
+        _, orders = self._best_pooling(packed, mass, other, other_mass, horizon, fixed)
+        orders = orders[np.arange(len(mass)), np.arange(len(mass))]
+        moved = self._with_members_ordered(other, orders)
+        counts = (mass[:, None] * packed.weights).ravel()
+        other_counts = (other_mass[:, None] * moved.weights).ravel()
+        inside = self.member.arranged_to_pool(
+            packed.members, counts, moved.members, other_counts, horizon, self._inner(fixed)
+        )
+        return moved if inside is moved.members else moved._replace(members=inside)
+
+    def _inner(self, fixed):
+        return tuple(name for name in self.member.parameter_names if name in fixed)
+
+    def _best_pooling(self, packed, mass, other, other_mass, horizon, fixed):
+        """For all pairs of components the value of pooling them, and the second's best order."""
+        n, m, M = len(mass), len(other_mass), self.n_members
+        counts, other_counts = (
+            w[:, None] * p.weights for w, p in ((mass, packed), (other_mass, other))
+        )
+        both = counts[:, None, :, None] + other_counts[None, :, None, :]
+        if "weights" in fixed:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                logs = np.log(packed.weights)[:, None, :, None]
+                choice, whole = np.where(both > 0, both * logs, 0.0), 0.0
+        else:
+            total = mass[:, None] + other_mass
+            choice, whole = xlogy(both, both), xlogy(total, total)
+        if self.tied and "covariances" not in fixed:
+            if M > MOST:
+                return None
+            value, orders = self._best_shared(
+                packed, counts, other, other_counts, choice, "means" in fixed
+            )
+            return value - whole, orders
+        inner = self.member.pooled(
+            packed.members, counts.ravel(), other.members, other_counts.ravel(), horizon,
+            self._inner(fixed),
+        )  # fmt: skip
+        if inner is None:
+            return None
+        table = choice + inner.reshape(n, M, m, M).transpose(0, 2, 1, 3)
+        partners = matched(table)
+        value = np.take_along_axis(table, partners[..., None], 3).sum((2, 3))
+        return value - whole, partners
+
+    def _best_shared(self, packed, counts, other, other_counts, choice, means_fixed):
+        """The same for members that share a covariance: every order is tried."""
+        orders = all_orders(self.n_members)
+        n, m = choice.shape[:2]
+        value, best = np.empty((n, m)), np.empty((n, m, self.n_members), dtype=int)
+        ours, theirs = (
+            p.members.means.reshape(-1, self.n_members, p.members.means.shape[1])
+            for p in (packed, other)
+        )
+        for h in range(n):
+            for l in range(m):
+                a, b = counts[h], other_counts[l]
+                if not a.sum() + b.sum() > 0:
+                    value[h, l], best[h, l] = 0.0, orders[0]
+                    continue
+                within = (
+                    a.sum() * packed.members.covariances[h * self.n_members]
+                    + b.sum() * other.members.covariances[l * self.n_members]
+                )
+                spread = pooled_spread(ours[h], a, theirs[l], b, means_fixed)
+                values = shared_pooling(*spread, within, a.sum() + b.sum(), orders)
+                values = values + choice[h, l][np.arange(self.n_members), orders].sum(axis=1)
+                value[h, l], best[h, l] = values.max(), orders[np.argmax(values)]
+        return value, best
 
     def log_joint(self, blocks, mass, packed):
         counts = blocks["counts"]

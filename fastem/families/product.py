@@ -194,10 +194,52 @@ class Product(Family):
     def reorder(self, parameters, order):
         return self._join([f.reorder(self._part(parameters, n), order) for n, f in self._members()])
 
-    def cross(self, parameters, other, horizon=None):
-        return sum(
-            f.cross(self._part(parameters, name), self._part(other, name), h)
-            for (name, f), h in zip(self._members(), self._horizons(horizon), strict=True)
+    def cross(self, packed, other, horizon=None):
+        parts = zip(self.families, packed, other, self._horizons(horizon), strict=True)
+        return sum(f.cross(p, q, h) for f, p, q, h in parts)
+
+    def rules_out(self, blocks, mass, packed):
+        return any(
+            f.rules_out(self._part(blocks, name), mass, p)
+            for (name, f), p in zip(self._members(), packed, strict=True)
+        )
+
+    def without_noise(self, packed):
+        plain = tuple(f.without_noise(p) for f, p in zip(self.families, packed, strict=True))
+        return packed if all(q is p for q, p in zip(plain, packed, strict=True)) else plain
+
+    def arranged(self, packed, other, horizon=None):
+        parts = zip(self.families, packed, other, self._horizons(horizon), strict=True)
+        moved = tuple(f.arranged(p, q, h) for f, p, q, h in parts)
+        return packed if all(m is p for m, p in zip(moved, packed, strict=True)) else moved
+
+    def _pool(self, method, packed, mass, other, other_mass, *orders, horizon, fixed):
+        """What each member's ``method`` gives, with its own horizon and fixed parameters."""
+        for (name, f), p, q, h in zip(
+            self._members(), packed, other, self._horizons(horizon), strict=True
+        ):
+            held = [parameter for parameter in f.parameter_names if f"{name}_{parameter}" in fixed]
+            yield getattr(f, method)(p, mass, q, other_mass, *orders, horizon=h, fixed=held)
+
+    def pooled(self, packed, mass, other, other_mass, horizon=None, fixed=()):
+        parts = list(
+            self._pool("pooled", packed, mass, other, other_mass, horizon=horizon, fixed=fixed)
+        )
+        return None if any(part is None for part in parts) else sum(parts)
+
+    def pooled_orders(self, packed, mass, other, other_mass, orders, horizon=None, fixed=()):
+        parts = list(
+            self._pool(
+                "pooled_orders", packed, mass, other, other_mass, orders,
+                horizon=horizon, fixed=fixed,
+            )
+        )  # fmt: skip
+        return None if any(part is None for part in parts) else sum(parts)
+
+    def arranged_to_pool(self, packed, mass, other, other_mass, horizon=None, fixed=()):
+        method = "arranged_to_pool"
+        return tuple(
+            self._pool(method, packed, mass, other, other_mass, horizon=horizon, fixed=fixed)
         )
 
     def log_joint(self, blocks, mass, packed):
