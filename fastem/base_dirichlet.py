@@ -197,12 +197,12 @@ class BaseDirichlet(DensityMixin, OnlineEstimator):
     def bic(self, X):
         """Bayesian information criterion on ``X``; the lower the better."""
         n_rows = X.shape[0] if sparse.issparse(X) else len(X)
-        return -2 * self.score(X) * n_rows + len(self.alpha_) * np.log(n_rows)
+        return -2 * self.score(X) * n_rows + np.size(self.alpha_) * np.log(n_rows)
 
     def aic(self, X):
         """Akaike information criterion on ``X``; the lower the better."""
         n_rows = X.shape[0] if sparse.issparse(X) else len(X)
-        return -2 * self.score(X) * n_rows + 2 * len(self.alpha_)
+        return -2 * self.score(X) * n_rows + 2 * np.size(self.alpha_)
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "alpha_")

@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
+from . import gate
 from .convergence import ConvergenceMonitor
 from .data import Remote, nearby
 from .estimator import OnlineEstimator
@@ -18,6 +19,7 @@ from .hmm_inference import HMMInference
 from .hmm_model import HMMModel
 from .hmm_priors import dirichlet_mode
 from .learning_rate import DEFAULT_RATE, rates
+from .lengths import Lengths
 from .sequence_checks import check_possible, check_values
 from .sequences import Sequences, SequenceStream, as_sequences, check_total
 
@@ -189,7 +191,7 @@ class BaseHMM(HMMInference, OnlineEstimator):
         return self._make_model(self.startprob_, self.transmat_, emissions)
 
     def _emission(self, name):
-        return np.asarray(getattr(self, self._attribute(name)), dtype=float)
+        return gate.numbers(f"{name}_", getattr(self, self._attribute(name)))
 
     def _n_columns(self, emissions) -> int | None:
         """The number of columns of the data that go with these parameters, if they tell."""
@@ -207,7 +209,7 @@ class BaseHMM(HMMInference, OnlineEstimator):
         n_states = self.n_components
         startprob = _probabilities("startprob_", startprob, (n_states,))
         absorbing = self._absorbing()
-        transmat = np.array(transmat, dtype=float)
+        transmat = np.array(gate.numbers("transmat_", transmat))
         if transmat.shape == (n_states, n_states):
             for state in absorbing:
                 # A chain never leaves an absorbing state; its row may be left out.
@@ -460,6 +462,7 @@ class BaseHMM(HMMInference, OnlineEstimator):
     def _maximize(self, model, expectation):
         """The next model of batch EM, priors included."""
         statistics, n_sequences = expectation.statistics, expectation.weight
+        model.check_statistics(statistics)
         parameters = model.parameters
         new = self._step_emissions(model, statistics, n_sequences)
         new["startprob"] = dirichlet_mode(
@@ -553,7 +556,8 @@ class BaseHMM(HMMInference, OnlineEstimator):
         if not self._absorbing():
             lengths = table.horizon
             if hasattr(self, "lengths_"):
-                lengths = (1.0 - new / total) * self.lengths_ + (new / total) * lengths
+                before = Lengths.of_sequences(self.lengths_)
+                lengths = (1.0 - new / total) * before + (new / total) * lengths
             self.lengths_ = lengths
 
     def __sklearn_is_fitted__(self):
@@ -585,19 +589,7 @@ def _shaped(name, prior, shape):
 
 def _probabilities(name, array, shape):
     """An array whose last axis holds probabilities, checked."""
-    array = np.asarray(array, dtype=float)
-    if array.shape != shape:
-        raise ValueError(
-            f"{name} must have the shape {shape} for {shape[0]} states; got {array.shape}."
-        )
-    if not (array >= 0).all():
-        raise ValueError(
-            f"{name} holds probabilities, which cannot be negative or NaN; got {array}."
-        )
-    sums = np.atleast_1d(array.sum(axis=-1))
-    wrong = ~np.isclose(sums, 1.0)
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        where = f"{name}[{row}]" if array.ndim > 1 else name
-        raise ValueError(f"{where} must sum to 1; it sums to {sums[row]}.")
+    array = gate.numbers(name, array)
+    gate.shaped(name, array, shape, f" for {shape[0]} states")
+    gate.check_probabilities(name, array)
     return array

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from . import algebra
+from . import algebra, gate
 from .data import Remote, Stream, Table, is_stream, nearby, readable
 from .estimator import OnlineEstimator
 from .learning_rate import rates
@@ -260,7 +260,10 @@ class BaseMixture(DensityMixin, OnlineEstimator):
             if self.verbose:
                 print(f"Initialization {attempt}")
             if resumed:
-                model, before = self._model(), self.lower_bound_
+                model, before = (
+                    self._model(),
+                    float(gate.numbers("lower_bound_", self.lower_bound_)),
+                )
             else:
                 model, before = self._start(data, random_state, batch=True), -np.inf
             run = self._run(model, data, before)

@@ -176,7 +176,12 @@ class CompoundDirichlet(BaseDirichlet):
             data = self._check_data(X, sample_weight, reset=not resumed, once=True)
             tables = CountTables.of(data, self.n_jobs)
             if resumed:
-                start = self.alpha_
+                start = self._model().alpha
+                if len(start) != tables.n_words:
+                    raise ValueError(
+                        f"The documents have {tables.n_words} words, and alpha_ has {len(start)} "
+                        "entries."
+                    )
             elif self.alpha_init is not None:
                 start = self._given_alpha(tables.n_words)
             else:
@@ -282,8 +287,13 @@ class CompoundDirichlet(BaseDirichlet):
                 documents_of(X, start, min(start + 16_384, len(X)))
             topics = X.astype(float)
         lengths = topics.sum(axis=1, keepdims=True)
-        topics += self.alpha_
-        topics /= lengths + self.alpha_.sum()
+        alpha = self._model().alpha
+        if len(alpha) != topics.shape[1]:
+            raise ValueError(
+                f"The documents have {topics.shape[1]} words, and alpha_ has {len(alpha)} entries."
+            )
+        topics += alpha
+        topics /= lengths + alpha.sum()
         return topics
 
     def fit_transform(self, X, y=None, sample_weight=None):

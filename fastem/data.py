@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
+from . import gate
 from .kernels.rows import READABLE, rows_of
 
-__all__ = ["Remote", "Stream", "Table", "as_data", "is_stream", "nearby", "of_tables", "read_rows",
-           "readable", "wherever"]  # fmt: skip
+__all__ = ["Remote", "Stream", "Table", "admit", "as_data", "is_stream", "nearby", "of_tables",
+           "read_rows", "readable", "wherever"]  # fmt: skip
 
 
 class Table:
@@ -20,6 +21,8 @@ class Table:
     def __init__(self, X, sample_weight=None):
         self.X = X
         self.sample_weight = sample_weight
+        #: The family whose kernels can take these rows as they are, if that has been found out.
+        self.admitted_to = None
 
     def tables(self) -> Iterator[Table]:
         """The tables of one pass: this one."""
@@ -141,6 +144,44 @@ def as_data(data) -> Table | Stream:
     if isinstance(data, (Table, Stream)):
         return data
     return Stream(data) if is_stream(data) else Table(np.asarray(data))
+
+
+# Rows whose values are checked at a time.
+_CHECKED_ROWS = 65_536
+
+
+def admit(table: Table, family, *, values=False) -> Table:
+    """See that kernels can take the rows of a table as they are; once for each table.
+
+    Parameters
+    ----------
+    table : Table
+    family : Family
+        Of the model whose kernels are meant. Its own part is that values are indices if kernels
+        take them for such; the width is compared where rows are read.
+    values : bool, default=False
+        Whether nobody has looked at the values yet, so that all must be checked.
+    """
+    if table.admitted_to is not None and table.admitted_to == family:
+        return table
+    gate.check_table(table.X)
+    if table.sample_weight is not None:
+        gate.check_row_weights(table.sample_weight, len(table.X))
+    if values:
+        # A bounded piece at a time, so that the check makes no copy of the data.
+        for start in range(0, len(table.X), _CHECKED_ROWS):
+            rows = table.X[start : start + _CHECKED_ROWS]
+            if rows.dtype.kind == "f" and not np.isfinite(rows).all():
+                row, column = (int(i) for i in np.argwhere(~np.isfinite(rows))[0])
+                raise ValueError(
+                    f"The rows contain NaN or infinity: row {start + row}, column {column} is "
+                    f"{rows[row, column]}."
+                )
+            family.check(rows)
+    elif family.indexes:
+        family.check_indices(table.X)
+    table.admitted_to = family
+    return table
 
 
 def readable(X: np.ndarray) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from . import algebra
+from . import algebra, gate
 from .alignment import Components
-from .count_tables import CountTables, documents_of
+from .count_tables import CountTables, as_counts, documents_of
 from .data import Table, as_data, read_rows, wherever
 from .kernels import dirichlet as kernels
 from .lengths import Lengths
@@ -62,18 +62,31 @@ class DirichletModel(Components):
 
     def maximize(self, statistics: Statistics):
         """``M(S)``: the α where ``ψ(α) - ψ(α₀) = s``, by Newton."""
+        mass, log_topics = self._blocks(statistics)
         if "alpha" in self.fixed:
             return self
         alpha = self.alpha.copy()
-        mean_log = statistics["log_topics"] / statistics["mass"]
+        mean_log = log_topics / mass
         if not np.isfinite(mean_log).all() or not kernels.maximum(mean_log, alpha):
             raise ValueError(NO_MAXIMUM)
         return self._with(alpha)
 
     def log_joint(self, statistics: Statistics) -> float:
         """``Q(S, Θ) = log Γ(α₀) - Σ log Γ(α_j) + Σ α_j s_j``, without the base measure."""
-        mass = float(statistics["mass"])
-        return mass * kernels.height(self.alpha, statistics["log_topics"] / mass)
+        mass, log_topics = self._blocks(statistics)
+        return mass * kernels.height(self.alpha, log_topics / mass)
+
+    def _blocks(self, statistics):
+        """The mass, which must be positive, and the sums of ``log h``."""
+        mass = float(gate.block(gate.statistics_of(statistics), "mass", ()))
+        if not mass > 0:
+            raise ValueError(f"The mass of statistics must be positive; it is {mass}.")
+        return mass, gate.block(statistics, "log_topics", self.alpha.shape)
+
+    def check_statistics(self, statistics: Statistics) -> None:
+        """Raise ``ValueError`` unless these are finite statistics of such a model."""
+        self._blocks(statistics)
+        gate.finite_statistics(statistics)
 
     # What the algorithms ask besides --------------------------------------------------------
 
@@ -126,6 +139,10 @@ class DirichletModel(Components):
 
     def _read(self, X, sample_weight=None, log_densities=None):
         """For each chunk: sums of log h, of the log-density, of the weights."""
+        gate.check_table(X)
+        self._check_width(X)
+        if sample_weight is not None:
+            gate.check_row_weights(sample_weight, len(X))
 
         def one(piece):
             start, stop = piece
@@ -151,8 +168,15 @@ class DirichletModel(Components):
         pieces = chunks(len(X), least=max(256, 2**16 // X.shape[1]))
         return in_order(one, pieces, self.n_jobs)
 
+    def _check_width(self, X):
+        if X.shape[1] != len(self.alpha):
+            raise ValueError(
+                f"The data have {X.shape[1]} columns, and alpha has {len(self.alpha)} entries."
+            )
+
     def log_likelihoods(self, X) -> np.ndarray:
         """The log-density of each point."""
+        X = np.asarray(X)
         out = np.empty(len(X))
         for _ in self._read(X, log_densities=out):
             pass
@@ -160,6 +184,10 @@ class DirichletModel(Components):
 
     def learn_online(self, X, sample_weight, rates, batch_size, memory=None):
         """Online steps over the rows of ``X`` in order; the model and the memory after them."""
+        gate.check_batch_size(batch_size)
+        rates = gate.check_rates(rates, -(-len(X) // batch_size))
+        if memory is not None:
+            self.check_statistics(memory)
         model = self
         for step, start in enumerate(range(0, len(X), batch_size)):
             part = slice(start, start + batch_size)
@@ -213,6 +241,8 @@ class CompoundDirichletModel(DirichletModel):
             lengths = horizon.draw(n_samples, rng)
         else:
             lengths = np.broadcast_to(np.rint(1 if horizon is None else horizon), (n_samples,))
+            if not ((lengths >= 0) & (lengths < np.inf)).all():
+                raise ValueError(f"Documents have lengths of zero or more; got {horizon!r}.")
         starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
         words = np.empty(starts[-1], np.int64)
         seed = int(rng.integers(2**32))
@@ -225,6 +255,8 @@ class CompoundDirichletModel(DirichletModel):
 
     def log_likelihoods(self, X) -> np.ndarray:
         """``log p(v)`` of each document, given its length, coefficient included."""
+        X = as_counts(X)
+        self._check_width(X)
         out = np.empty(X.shape[0])
 
         def one(piece):
@@ -241,9 +273,18 @@ class CompoundDirichletModel(DirichletModel):
         ``n_pseudo`` is the number of documents from which ``S(Θ)`` is estimated at each step; zero
         for its exact value. Returns the model and the memory after them.
         """
+        X = as_counts(X)
+        self._check_width(X)
+        gate.check_batch_size(batch_size)
+        rates = gate.check_rates(rates, -(-X.shape[0] // batch_size))
+        if sample_weight is not None:
+            gate.check_row_weights(sample_weight, X.shape[0])
         alpha = self.alpha.copy()
         keep = memory is not None
-        remembered = memory["log_topics"] / memory["mass"] if keep else np.empty(0)
+        remembered = np.empty(0)
+        if keep:
+            self.check_statistics(memory)
+            remembered = memory["log_topics"] / memory["mass"]
         weights = _NONE if sample_weight is None else np.ascontiguousarray(sample_weight, float)
         documents = documents_of(X, 0, X.shape[0])
         if "alpha" not in self.fixed:
@@ -265,7 +306,7 @@ NO_MAXIMUM = (
 
 def check_alpha(alpha) -> np.ndarray:
     """``alpha`` as an array of doubles; raises ``ValueError`` if it is not one of parameters."""
-    alpha = np.ascontiguousarray(alpha, dtype=float)
+    alpha = np.ascontiguousarray(gate.numbers("alpha", alpha))
     if alpha.ndim != 1 or alpha.size == 0:
         raise ValueError(f"alpha must have one entry for each word; got the shape {alpha.shape}.")
     wrong = ~((alpha > 0) & np.isfinite(alpha))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from numbers import Integral, Real
 
+import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 
@@ -34,6 +35,10 @@ class OnlineEstimator(BaseEstimator):
             {name: getattr(self, name) for name in names},
             caller_name=type(self).__name__,
         )
+        for name in ("n_steps_", "n_sequences_"):
+            count = getattr(self, name, 0)
+            if not (isinstance(count, Real) and 0 <= count < np.inf):
+                raise ValueError(f"{name} must be a number, zero or more; got {count!r}.")
 
     def _fixed_names(self, names) -> tuple[str, ...]:
         """The names in ``fixed``, all of which must be among ``names``."""

@@ -97,7 +97,7 @@ class Sequences:
         part = object.__new__(type(self))
         part.X, part.lengths, part.missing = self.X[begin:end], cut(self.lengths), self.missing
         part.sample_weight, part.cut_off = cut(self.sample_weight), cut(self.cut_off)
-        part.plans = {}
+        part.plans = {name: self.plans[name] for name in ("admitted_to",) if name in self.plans}
         return part
 
     def split(self) -> list[np.ndarray]:

@@ -8,9 +8,10 @@ infinity instead.
 """
 
 import hashlib
+import os
 from pathlib import Path
 
-from numba import njit, types
+from numba import config, njit, types
 from numba.core.caching import FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
@@ -18,9 +19,15 @@ from numba.extending import intrinsic, overload
 
 FASTMATH = frozenset({"reassoc", "contract", "nsz", "arcp"})
 
+#: Whether vector loads and stores, and reads of the user's rows, compare their places with the
+#: sizes of the arrays, and raise ``IndexError``. For finding errors in kernels: it is slow.
+#: Numba's own check (NUMBA_BOUNDSCHECK=1) sees plain indexing and none of these.
+CHECK_BOUNDS = os.environ.get("FASTEM_CHECK_BOUNDS", "0") not in ("", "0")
+
 
 def _fingerprint():
-    digest = hashlib.sha256()
+    # Code that checks bounds is other code.
+    digest = hashlib.sha256(f"{CHECK_BOUNDS} {config.BOUNDSCHECK}".encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()
