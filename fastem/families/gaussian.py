@@ -78,7 +78,11 @@ class Gaussian(Family):
         means = gate.table_of("means", given["means"])
         shape = self.covariance_shape(*means.shape)
         why = f" for {len(means)} components and {means.shape[1]} columns"
-        gate.finite("covariances", gate.shaped("covariances", given["covariances"], shape, why))
+        covariances = gate.shaped("covariances", given["covariances"], shape, why)
+        if not np.isfinite(covariances).all():
+            at = np.argwhere(~np.isfinite(covariances))[0]
+            of = "" if self.covariance_type == "tied" else f"; that of component {at[0]} is not"
+            raise ValueError(f"covariances must be finite{of}.")
         if "precisions_cholesky" in parameters:
             factors = gate.numbers("precisions_cholesky", parameters["precisions_cholesky"])
             gate.finite(
