@@ -49,6 +49,9 @@ class BaseDirichlet(DensityMixin, OnlineEstimator):
         # A copy, so that changing an attribute changes nothing that is shared.
         self.alpha_ = np.array(model.alpha)
 
+    def _parameter_attributes(self):
+        return ("alpha_",)
+
     def _model(self):
         """The model that the attributes describe."""
         return self._make_model(self.alpha_)

@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 from . import gate
 from .convergence import ConvergenceMonitor
 from .data import Remote, nearby
-from .estimator import OnlineEstimator
+from .estimator import OnlineEstimator, is_count
 from .hmm_inference import HMMInference
 from .hmm_model import HMMModel
 from .hmm_priors import dirichlet_mode
@@ -45,6 +45,11 @@ class BaseHMM(HMMInference, OnlineEstimator):
         **OnlineEstimator._online_constraints,
     }
 
+    _learned_kinds = {  # noqa: RUF012
+        **OnlineEstimator._learned_kinds,
+        "lengths_": lambda value: isinstance(value, Lengths) and value.lengths[0] >= 1,
+        "n_sequences_": is_count,
+    }
     #: The letter that stands for each attribute in ``params`` and ``init_params``.
     _letters = {"startprob": "s", "transmat": "t"}  # noqa: RUF012
     #: What the family calls the parameters that are shown under another name.
@@ -235,6 +240,9 @@ class BaseHMM(HMMInference, OnlineEstimator):
         return tuple(
             self._attribute(name) for name in ("startprob", "transmat", *self._emission_names())
         )
+
+    def _parameter_attributes(self):
+        return self._attributes()
 
     @property
     def monitor_(self) -> ConvergenceMonitor:

@@ -66,6 +66,9 @@ class BaseMixture(DensityMixin, OnlineEstimator):
             # A copy, so that changing an attribute changes nothing that was given or is shared.
             setattr(self, f"{name}_", np.array(array))
 
+    def _parameter_attributes(self):
+        return ("weights_", *(f"{name}_" for name in self._family().parameter_names))
+
     def _model(self) -> MixtureModel:
         """The model that the attributes describe."""
         family = self._family()

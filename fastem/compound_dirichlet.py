@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from .base_dirichlet import BaseDirichlet
 from .count_tables import CountTables, documents_of
 from .dirichlet_model import CompoundDirichletModel
+from .estimator import is_count
 from .kernels.count_tables import ascend
 from .learning_rate import DEFAULT_RATE
 from .lengths import Lengths
@@ -108,6 +109,11 @@ class CompoundDirichlet(BaseDirichlet):
         "n_pseudo": [Interval(Integral, 1, None, closed="left")],
     }
 
+    _learned_kinds = {  # noqa: RUF012
+        **BaseDirichlet._learned_kinds,
+        "mean_length_": is_count,
+        "solver_": lambda value: value in ("em", "newton"),
+    }
     _kind = CompoundDirichletModel
     _sparse = True
 

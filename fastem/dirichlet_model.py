@@ -35,6 +35,7 @@ class DirichletModel(Components):
 
     def __init__(self, alpha, *, fixed=(), n_jobs=None):
         self.alpha = check_alpha(alpha)
+        self.n_columns = len(self.alpha)
         self.fixed = frozenset(fixed)
         self.n_jobs = n_jobs
 

@@ -405,6 +405,10 @@ class MultinomialHMM(_DiscreteHMM):
     }
     _letters = {"startprob": "s", "transmat": "t", "emissionprob": "e"}  # noqa: RUF012
     _family_names = {"emissionprob": "probabilities"}  # noqa: RUF012
+    _learned_kinds = {  # noqa: RUF012
+        **BaseHMM._learned_kinds,
+        "n_trials_": lambda value: value is None or (isinstance(value, Integral) and value >= 0),
+    }
     _parameter = "emissionprob"
 
     def __init__(

@@ -117,7 +117,6 @@ class GaussianHMM(BaseHMM):
     }
     _letters = {"startprob": "s", "transmat": "t", "means": "m", "covars": "c"}  # noqa: RUF012
     _family_names = {"covars": "covariances"}  # noqa: RUF012
-    _also_saved = ("_covars_",)
 
     def __init__(
         self,

@@ -182,6 +182,9 @@ class GaussianMixture(BaseMixture):
         # The same draws as scikit-learn's.
         return random_state
 
+    def _parameter_attributes(self):
+        return (*super()._parameter_attributes(), "precisions_cholesky_", "precisions_")
+
     def _set_model(self, model):
         super()._set_model(model)
         kind = self.covariance_type

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 
 from .data import Remote, nearby
+from .estimator import Learned
 from .kalman_data import Observations, as_observations, as_table
 from .kalman_em import em_step
 from .kalman_model import NAMES, KalmanModel
@@ -45,7 +46,7 @@ _EM_VARS = (
 )
 
 
-class KalmanFilter(BaseEstimator):
+class KalmanFilter(Learned, BaseEstimator):
     """A linear dynamical system: a hidden state that moves linearly and is observed linearly.
 
     ``h₁ ~ N(m, V)``, ``h' = A h + b + N(0, Q)``, ``v = C h + c + N(0, R)``.
@@ -305,6 +306,18 @@ initial_state_covariance_ : ndarray
             horizon=getattr(self, "lengths_", None),
             n_jobs=self.n_jobs,
         )
+
+    _learned_kinds = {  # noqa: RUF012
+        **Learned._learned_kinds,
+        "lengths_": lambda value: isinstance(value, Lengths) and value.lengths[0] >= 1,
+    }
+
+    def _parameter_attributes(self):
+        return tuple(f"{name}_" for name in NAMES)
+
+    def _learned_model(self):
+        # Parameters that change with time can be kept, if not learned.
+        return self._make_model(self._parameters(), learning=False)
 
     def _model(self) -> KalmanModel:
         """The model that the attributes describe."""

@@ -34,9 +34,9 @@ def save(model, path) -> None:
     arrays, settings = {}, {"parameters": {}, "attributes": {}}
     for name, value in model.get_params(deep=False).items():
         _put(settings["parameters"], arrays, f"parameter.{name}", name, value)
-    also = getattr(model, "_also_saved", ())
+    learned = model._learned_attributes()
     for name, value in vars(model).items():
-        if name.endswith("_") and (not name.startswith("_") or name in also):
+        if name in learned:
             _put(settings["attributes"], arrays, f"attribute.{name}", name, value)
     files.write(path, kind, settings, arrays)
 
@@ -74,12 +74,22 @@ def load(path, *, families=()):
         model = kinds[kind](
             **{name: _get(entry, arrays, families) for name, entry in parameters.items()}
         )
+        model._validate_params()
+        unknown = attributes.keys() - set(model._learned_attributes())
+        if unknown:
+            raise files.FileError(
+                f"{path} holds a {kind} with the attributes {sorted(unknown)}, which this version "
+                "of fastem does not know. Upgrade fastem (pip install --upgrade fastem) to read it."
+            )
         for name, entry in attributes.items():
             setattr(model, name, _get(entry, arrays, families))
-    except (KeyError, AttributeError, TypeError) as error:
+        model._check_learned()
+    except files.FileError:
+        raise
+    except (KeyError, AttributeError, TypeError, ValueError) as error:
         raise files.FileError(
-            f"{path} is damaged: it is not what fastem.save writes for a {kind}. Fetch it again "
-            "from where it came, or save it anew."
+            f"{path} is damaged: it is not what fastem.save writes for a {kind} ({error}). Fetch "
+            "it again from where it came, or save it anew."
         ) from error
     return model
 
