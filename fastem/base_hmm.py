@@ -406,6 +406,7 @@ class BaseHMM(HMMInference, OnlineEstimator):
             Rows of all sequences one after another; or a list of sequences, each an array of steps
             by columns; or an array (n_sequences, n_steps, n_features); or a function that returns
             a new iterator over sequences, over lists of them, or over pairs of these and weights.
+            A list of arrays of one dimension is the rows of one array, as in hmmlearn.
             NaN marks a missing value, or, in a whole row, a missing step.
         lengths : array-like of int, optional
             How many rows each sequence has, for a single array. By default it is one sequence.
