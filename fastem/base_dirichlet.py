@@ -159,7 +159,7 @@ class BaseDirichlet(DensityMixin, OnlineEstimator):
         done = getattr(self, "n_steps_", 0)
         memory = None
         if self.memory == "statistics":
-            memory = getattr(self, "statistics_", None)
+            memory = self._remembered(model)
             if memory is None:
                 memory = model.own()
         batch_size = min(self.batch_size or n_rows, n_rows)

@@ -534,7 +534,7 @@ class BaseHMM(HMMInference, OnlineEstimator):
         done = getattr(self, "n_steps_", 0)
         memory = None
         if self.memory == "statistics":
-            memory = getattr(self, "statistics_", None)
+            memory = self._remembered(model)
             if memory is None:
                 expectation = model.expect(table)
                 check_possible(model, table, expectation.log_likelihood)

@@ -365,7 +365,7 @@ class BaseMixture(DensityMixin, OnlineEstimator):
         done = getattr(self, "n_steps_", 0)
         memory = None
         if self.memory == "statistics":
-            memory = getattr(self, "statistics_", None)
+            memory = self._remembered(model)
             if memory is None:
                 memory = model.own(model.expect(table).horizon)
         batch_size = min(self.batch_size or len(X), len(X))

@@ -133,6 +133,13 @@ class OnlineEstimator(Learned, BaseEstimator):
             vars(self).update(before)
             raise
 
+    def _remembered(self, model):
+        """What online learning remembers, if anything: statistics of such a model, checked."""
+        statistics = getattr(self, "statistics_", None)
+        if statistics is not None:
+            model.check_statistics(statistics)
+        return statistics
+
     def _forget(self):
         """Drop what online learning remembered."""
         if hasattr(self, "statistics_"):
