@@ -14,7 +14,6 @@ import numpy as np
 
 import fastem
 import fastem.distributed
-
 from fastem.families import Categorical, DirichletMultinomial, Gaussian, MixtureOf, Poisson, Product
 
 RNG = np.random.default_rng(0)
