@@ -206,12 +206,12 @@ class GaussianMixture(BaseMixture):
         n_components, n_features = means.shape
         _check_shape("weights_", weights, (n_components,))
         shape = _shape(kind, n_components, n_features)
-        _check_shape(f"precisions_cholesky_ ({kind})", factors, shape)
         if hasattr(self, "covariances_"):
             covariances = gate.numbers("covariances_", self.covariances_)
-        else:
+            _check_shape(f"covariances_ ({kind})", covariances, shape)
+        _check_shape(f"precisions_cholesky_ ({kind})", factors, shape)
+        if not hasattr(self, "covariances_"):
             covariances = _covariances(factors, kind)
-        _check_shape(f"covariances_ ({kind})", covariances, shape)
         parameters = {"means": means, "covariances": covariances, "precisions_cholesky": factors}
         return self._make_model(weights, parameters)
 

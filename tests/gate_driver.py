@@ -115,8 +115,9 @@ def wrong_sizes(array):
     yield "one axis more at the end", array[..., None]
     if array.ndim > 1:
         yield "flat", array.ravel()
-    yield "scalar", float(array.flat[0])
-    yield "empty", array[:0]
+    if array.ndim:
+        yield "scalar", float(array.flat[0])
+        yield "empty", array[:0]
     yield "none at all", np.empty(0)
 
 
