@@ -53,6 +53,9 @@ class StateFilter:
         self._n_columns = model.family.size(model.packed)[1]
         # Tests of single values, as NumPy takes longer over one row than a step of the filter.
         self._tests = model.family.entry_tests(self._n_columns) if model.family.compiled else None
+        # Families of the user's own have features, and a product may take columns in any order.
+        zeros = np.zeros((1, self._n_columns))
+        self._as_it_is = model.family.compiled and model.family.prepare(zeros)[0] is zeros
         self.reset()
 
     def reset(self) -> None:
@@ -101,12 +104,13 @@ class StateFilter:
                 if not test(value):
                     break
             else:
-                return row, None
+                if self._as_it_is:
+                    return row, None
         # Something is missing, or wrong, or only the family itself can tell.
         family = self.model.family
         missing = check_values(Sequences(row[None], missing=False), family)
         rows, log_base = row[None], None
-        if not family.compiled:
+        if not self._as_it_is:
             with np.errstate(all="ignore" if missing else None):
                 rows, log_base = family.prepare(rows)
         if rows.shape[1] != self._n_columns:
@@ -116,4 +120,4 @@ class StateFilter:
             )
         if log_base is not None:
             log_base = np.where(np.isnan(log_base), 0.0, log_base)
-        return rows[0], log_base
+        return np.ascontiguousarray(rows[0]), log_base

@@ -6,7 +6,7 @@ import inspect
 
 import numpy as np
 
-from . import files
+from . import files, gate
 from .families import Family, family_from_settings, family_to_settings
 from .learning_rate import Decay
 from .lengths import Lengths
@@ -152,6 +152,8 @@ def _get(entry, arrays, families):
     ((kind, content),) = entry.items()
     if kind in ("statistics", "lengths"):
         made = Statistics if kind == "statistics" else Lengths
+        for key in content.values():
+            gate.numbers(key, arrays[key])
         return made.from_arrays({part: arrays[key] for part, key in content.items()})
     if kind == "family":
         return family_from_settings(content, families)
