@@ -51,6 +51,9 @@ class BaseDirichlet(DensityMixin, OnlineEstimator):
         # A copy, so that changing an attribute changes nothing that is shared.
         self.alpha_ = np.array(model.alpha)
 
+    def _parameter_attributes(self):
+        return ("alpha_",)
+
     def _model(self):
         """The model that the attributes describe."""
         return self._make_model(self.alpha_)
@@ -161,7 +164,7 @@ class BaseDirichlet(DensityMixin, OnlineEstimator):
         model = self._model() if model is None else model
         memory = None
         if self.memory == "statistics":
-            memory = getattr(self, "statistics_", None)
+            memory = self._remembered(model)
             if memory is None:
                 memory = model.own()
         weights = batch_weights(len(table), size, sample_weight)
@@ -204,12 +207,12 @@ class BaseDirichlet(DensityMixin, OnlineEstimator):
     def bic(self, X) -> float:
         """Bayesian information criterion on ``X``; the lower the better."""
         n_rows = X.shape[0] if sparse.issparse(X) else len(X)
-        return -2 * self.score(X) * n_rows + len(self.alpha_) * np.log(n_rows)
+        return -2 * self.score(X) * n_rows + np.size(self.alpha_) * np.log(n_rows)
 
     def aic(self, X) -> float:
         """Akaike information criterion on ``X``; the lower the better."""
         n_rows = X.shape[0] if sparse.issparse(X) else len(X)
-        return -2 * self.score(X) * n_rows + 2 * len(self.alpha_)
+        return -2 * self.score(X) * n_rows + 2 * np.size(self.alpha_)
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "alpha_")

@@ -12,14 +12,16 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
+from . import gate
 from .convergence import ConvergenceMonitor
 from .data import Remote, first_batch, nearby
-from .estimator import OnlineEstimator
+from .estimator import OnlineEstimator, is_count
 from .families import Family
 from .hmm_inference import HMMInference
 from .hmm_model import HMMModel
 from .hmm_priors import dirichlet_mode
 from .learning_rate import DEFAULT_RATE, batch_weights, schedule
+from .lengths import Lengths
 from .notices import warn
 from .sequence_checks import check_possible, check_values
 from .sequences import Sequences, SequenceStream, as_sequences, check_total
@@ -46,6 +48,11 @@ class BaseHMM(HMMInference, OnlineEstimator):
         **OnlineEstimator._online_constraints,
     }
 
+    _learned_kinds = {  # noqa: RUF012
+        **OnlineEstimator._learned_kinds,
+        "lengths_": lambda value: isinstance(value, Lengths) and value.lengths[0] >= 1,
+        "n_sequences_": is_count,
+    }
     #: The letter that stands for each attribute in ``params`` and ``init_params``.
     _letters = {"startprob": "s", "transmat": "t"}  # noqa: RUF012
     #: What the family calls the parameters that are shown under another name.
@@ -194,7 +201,7 @@ class BaseHMM(HMMInference, OnlineEstimator):
         return self._make_model(self.startprob_, self.transmat_, emissions)
 
     def _emission(self, name):
-        return np.asarray(getattr(self, self._attribute(name)), dtype=float)
+        return gate.numbers(f"{name}_", getattr(self, self._attribute(name)))
 
     def _n_columns(self, emissions) -> int | None:
         """The number of columns of the data that go with these parameters, if they tell."""
@@ -212,7 +219,7 @@ class BaseHMM(HMMInference, OnlineEstimator):
         n_states = self.n_components
         startprob = _probabilities("startprob_", startprob, (n_states,))
         absorbing = self._absorbing()
-        transmat = np.array(transmat, dtype=float)
+        transmat = np.array(gate.numbers("transmat_", transmat))
         if transmat.shape == (n_states, n_states):
             for state in absorbing:
                 # A chain never leaves an absorbing state; its row may be left out.
@@ -240,6 +247,9 @@ class BaseHMM(HMMInference, OnlineEstimator):
         return tuple(
             self._attribute(name) for name in ("startprob", "transmat", *self._emission_names())
         )
+
+    def _parameter_attributes(self):
+        return self._attributes()
 
     @property
     def monitor_(self) -> ConvergenceMonitor:
@@ -401,6 +411,7 @@ class BaseHMM(HMMInference, OnlineEstimator):
             Rows of all sequences one after another; or a list of sequences, each an array of steps
             by columns; or an array (n_sequences, n_steps, n_features); or a function that returns
             a new iterator over sequences, over lists of them, or over pairs of these and weights.
+            A list of arrays of one dimension is the rows of one array, as in hmmlearn.
             NaN marks a missing value, or, in a whole row, a missing step.
         lengths : array-like of int, optional
             How many rows each sequence has, for a single array. By default it is one sequence.
@@ -466,6 +477,7 @@ class BaseHMM(HMMInference, OnlineEstimator):
     def _maximize(self, model, expectation):
         """The next model of batch EM, priors included."""
         statistics, n_sequences = expectation.statistics, expectation.weight
+        model.check_statistics(statistics)
         parameters = model.parameters
         new = self._step_emissions(model, statistics, n_sequences)
         new["startprob"] = dirichlet_mode(
@@ -538,7 +550,7 @@ class BaseHMM(HMMInference, OnlineEstimator):
         model = self._model() if model is None else model
         memory = None
         if self.memory == "statistics":
-            memory = getattr(self, "statistics_", None)
+            memory = self._remembered(model)
             if memory is None:
                 first = first_batch(table, size)
                 expectation = model.expect(first)
@@ -562,7 +574,8 @@ class BaseHMM(HMMInference, OnlineEstimator):
         if not self._absorbing():
             lengths = table.horizon
             if hasattr(self, "lengths_"):
-                lengths = (1.0 - new / total) * self.lengths_ + (new / total) * lengths
+                before = Lengths.of_sequences(self.lengths_)
+                lengths = (1.0 - new / total) * before + (new / total) * lengths
             self.lengths_ = lengths
 
     def __sklearn_is_fitted__(self):
@@ -594,19 +607,7 @@ def _shaped(name, prior, shape):
 
 def _probabilities(name, array, shape):
     """An array whose last axis holds probabilities, checked."""
-    array = np.asarray(array, dtype=float)
-    if array.shape != shape:
-        raise ValueError(
-            f"{name} must have the shape {shape} for {shape[0]} states; got {array.shape}."
-        )
-    if not (array >= 0).all():
-        raise ValueError(
-            f"{name} holds probabilities, which cannot be negative or NaN; got {array}."
-        )
-    sums = np.atleast_1d(array.sum(axis=-1))
-    wrong = ~np.isclose(sums, 1.0)
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        where = f"{name}[{row}]" if array.ndim > 1 else name
-        raise ValueError(f"{where} must sum to 1; it sums to {sums[row]}.")
+    array = gate.numbers(name, array)
+    gate.shaped(name, array, shape, f" for {shape[0]} states")
+    gate.check_probabilities(name, array)
     return array

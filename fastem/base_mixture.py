@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from . import algebra
+from . import algebra, gate
 from .clustering import kmeans, one_thread_if_small
 from .data import Remote, Stream, Table, first_batch, is_stream, nearby, readable
 from .estimator import OnlineEstimator
@@ -69,6 +69,9 @@ class BaseMixture(DensityMixin, OnlineEstimator):
             # A copy, so that changing an attribute changes nothing that was given or is shared.
             setattr(self, f"{name}_", np.array(array))
         self._told_dead = model.told_dead
+
+    def _parameter_attributes(self):
+        return ("weights_", *(f"{name}_" for name in self._family().parameter_names))
 
     def _model(self) -> MixtureModel:
         """The model that the attributes describe."""
@@ -269,7 +272,10 @@ class BaseMixture(DensityMixin, OnlineEstimator):
             if self.verbose:
                 print(f"Initialization {attempt}")
             if resumed:
-                model, before = self._model(), self.lower_bound_
+                model, before = (
+                    self._model(),
+                    float(gate.numbers("lower_bound_", self.lower_bound_)),
+                )
             else:
                 model, before = self._start(data, random_state, batch=True), -np.inf
             run = self._run(model, data, before)
@@ -389,7 +395,7 @@ class BaseMixture(DensityMixin, OnlineEstimator):
                 model = model.with_parameters(parameters)
         memory = None
         if self.memory == "statistics":
-            memory = getattr(self, "statistics_", None)
+            memory = self._remembered(model)
             if memory is None:
                 memory = model.own(model.expect(first_batch(table, size)).horizon)
         weights_of_batches = batch_weights(len(X), size, sample_weight)

@@ -17,6 +17,7 @@ from .base_dirichlet import BaseDirichlet
 from .count_tables import CountTables, documents_of
 from .dirichlet_model import CompoundDirichletModel
 from .drawing import check_drawable
+from .estimator import is_count
 from .kernels.count_tables import ascend
 from .learning_rate import DEFAULT_RATE, Clock
 from .lengths import Lengths
@@ -116,6 +117,11 @@ class CompoundDirichlet(BaseDirichlet):
         "n_pseudo": [Interval(Integral, 1, None, closed="left")],
     }
 
+    _learned_kinds = {  # noqa: RUF012
+        **BaseDirichlet._learned_kinds,
+        "mean_length_": is_count,
+        "solver_": lambda value: value in ("em", "newton"),
+    }
     _kind = CompoundDirichletModel
     _sparse = True
 
@@ -184,7 +190,12 @@ class CompoundDirichlet(BaseDirichlet):
             data = self._check_data(X, sample_weight, reset=not resumed, once=True)
             tables = CountTables.of(data, self.n_jobs)
             if resumed:
-                start = self.alpha_
+                start = self._model().alpha
+                if len(start) != tables.n_words:
+                    raise ValueError(
+                        f"The documents have {tables.n_words} words, and alpha_ has {len(start)} "
+                        "entries."
+                    )
             elif self.alpha_init is not None:
                 start = self._given_alpha(tables.n_words)
             else:
@@ -289,8 +300,13 @@ class CompoundDirichlet(BaseDirichlet):
                 documents_of(X, start, min(start + 16_384, len(X)))
             topics = X.astype(float)
         lengths = topics.sum(axis=1, keepdims=True)
-        topics += self.alpha_
-        topics /= lengths + self.alpha_.sum()
+        alpha = self._model().alpha
+        if len(alpha) != topics.shape[1]:
+            raise ValueError(
+                f"The documents have {topics.shape[1]} words, and alpha_ has {len(alpha)} entries."
+            )
+        topics += alpha
+        topics /= lengths + alpha.sum()
         return topics
 
     def fit_transform(self, X, y=None, sample_weight=None) -> np.ndarray:

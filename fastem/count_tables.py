@@ -7,6 +7,7 @@ import functools
 import numpy as np
 from scipy import sparse
 
+from . import gate
 from .data import Remote, Stream, Table, as_data, read_rows
 from .kernels import count_tables as kernels
 from .kernels.dirichlet import sparse_rows
@@ -53,9 +54,16 @@ class CountTables:
             return data.sum(functools.partial(cls.of, n_jobs=data.n_jobs))
         total = None
         for table in as_documents(data).tables():
-            X = table.X
+            X = table.X = as_counts(table.X)
+            if table.sample_weight is not None:
+                gate.check_row_weights(table.sample_weight, X.shape[0])
             if total is None:
                 total = cls(X.shape[1])
+            if X.shape[1] != total.n_words:
+                raise ValueError(
+                    f"All documents need the same words; some have {total.n_words} and others "
+                    f"{X.shape[1]}."
+                )
             for part in in_order(
                 lambda piece, t=table: cls._of_rows(t.X, t.sample_weight, *piece),
                 _pieces(X, total.width),
@@ -139,6 +147,7 @@ class CountTables:
 
     def log_likelihood(self, alpha) -> float:
         """The mean over the documents of ``log p(v)``, coefficients included."""
+        self._check(alpha)
         return kernels.log_likelihood(self.finished(), alpha, alpha.sum()) + self.log_coefficient
 
     @property
@@ -152,9 +161,17 @@ class CountTables:
         The gradient of the mean log-likelihood is ``first[:-1] - first[-1]``, and its Hessian
         ``second[-1] - diag(second[:-1])``.
         """
+        self._check(alpha)
         first, second = np.empty(self.n_words + 1), np.empty(self.n_words + 1)
         kernels.derivatives(self.finished(), alpha, first, second)
         return first, second
+
+    def _check(self, alpha):
+        if np.shape(alpha) != (self.n_words,):
+            raise ValueError(
+                f"alpha must have one entry for each of the {self.n_words} words; got the shape "
+                f"{np.shape(alpha)}."
+            )
 
     def moments(self):
         """``Σ_n v_nj`` and ``Σ_n v_nj (v_nj - 1)`` for each word, and last for the lengths."""
@@ -200,9 +217,22 @@ def as_documents(data) -> Table | Stream:
     return as_data(data)
 
 
+def as_counts(X):
+    """An array or a sparse matrix such that kernels can take its rows."""
+    if sparse.issparse(X):
+        return as_rows(X)
+    X = np.asarray(X)
+    gate.check_table(X)
+    return X
+
+
 def as_rows(X):
     """A sparse matrix by rows, each word once in a row."""
     X = X.tocsr()
+    if not gate.is_numeric(X):
+        raise TypeError(f"Counts are real numbers; got a sparse matrix of dtype {X.dtype}.")
+    # Sparse matrices are trusted by SciPy, too, which is told by arrays where to read and write.
+    X.check_format(full_check=True)
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
@@ -210,9 +240,8 @@ def as_rows(X):
 
 
 def documents_of(X, start, stop) -> Documents:
-    """Some rows of an array or a sparse matrix as kernels take documents."""
+    """Some rows of what :func:`as_counts` gave, as kernels take documents."""
     if sparse.issparse(X):
-        X = as_rows(X)
         first, last = X.indptr[start], X.indptr[stop]
         counts = X.data[first:last]
         wrong = counts < 0

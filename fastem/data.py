@@ -10,14 +10,17 @@ from itertools import chain
 import numpy as np
 from scipy import sparse
 
+from . import gate
 from .kernels.rows import READABLE, rows_of
 
-__all__ = ["Remote", "Stream", "Table", "as_data", "beginning", "first_batch", "in_batches",
-           "is_stream", "joined_weights", "nearby", "of_tables", "read_rows", "readable",
-           "wherever"]  # fmt: skip
+__all__ = ["Remote", "Stream", "Table", "admit", "as_data", "beginning", "first_batch",
+           "in_batches", "is_stream", "joined_weights", "nearby", "of_tables", "read_rows",
+           "readable", "wherever"]  # fmt: skip
 
 # A model that learns from a stream starts from the first so many rows of it, however it is cut.
 _BEGINNING_ROWS = 10_000
+# Rows whose values are checked at a time.
+_CHECKED_ROWS = 65_536
 
 
 class Table:
@@ -26,6 +29,8 @@ class Table:
     def __init__(self, X, sample_weight=None):
         self.X = X
         self.sample_weight = sample_weight
+        #: The family whose kernels can take these rows as they are, if that has been found out.
+        self.admitted_to = None
 
     def __len__(self):
         return self.X.shape[0]
@@ -37,7 +42,9 @@ class Table:
     def part(self, first: int, last: int) -> Table:
         """The rows ``first .. last - 1``, not copied if they are dense."""
         weights = None if self.sample_weight is None else self.sample_weight[first:last]
-        return Table(self.X[first:last], weights)
+        part = Table(self.X[first:last], weights)
+        part.admitted_to = self.admitted_to
+        return part
 
     def count_for(self, n_rows: int) -> int:
         """How many observations have ``n_rows`` rows or more; all if they have fewer."""
@@ -167,6 +174,40 @@ def as_data(data) -> Table | Stream:
     if isinstance(data, (Table, Stream)):
         return data
     return Stream(data) if is_stream(data) else Table(np.asarray(data))
+
+
+def admit(table: Table, family, *, values=False) -> Table:
+    """See that kernels can take the rows of a table as they are; once for each table.
+
+    Parameters
+    ----------
+    table : Table
+    family : Family
+        Of the model whose kernels are meant. Its own part is that values are indices if kernels
+        take them for such; the width is compared where rows are read.
+    values : bool, default=False
+        Whether nobody has looked at the values yet, so that all must be checked.
+    """
+    if table.admitted_to is not None and table.admitted_to == family:
+        return table
+    gate.check_table(table.X)
+    if table.sample_weight is not None:
+        gate.check_row_weights(table.sample_weight, len(table.X))
+    if values:
+        # A bounded piece at a time, so that the check makes no copy of the data.
+        for start in range(0, len(table.X), _CHECKED_ROWS):
+            rows = table.X[start : start + _CHECKED_ROWS]
+            if rows.dtype.kind == "f" and not np.isfinite(rows).all():
+                row, column = (int(i) for i in np.argwhere(~np.isfinite(rows))[0])
+                raise ValueError(
+                    f"The rows contain NaN or infinity: row {start + row}, column {column} is "
+                    f"{rows[row, column]}."
+                )
+            family.check(rows)
+    elif family.indexes:
+        family.check_indices(table.X)
+    table.admitted_to = family
+    return table
 
 
 def joined_weights(tables) -> np.ndarray | None:

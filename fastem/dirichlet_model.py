@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from . import algebra
-from .count_tables import CountTables, documents_of
+from . import algebra, gate
+from .count_tables import CountTables, as_counts, documents_of
 from .data import Table, as_data, read_rows, wherever
 from .drawing import MOST_WORDS, draw_long_document, draw_topics, is_long
 from .kernels import dirichlet as kernels
@@ -35,6 +35,7 @@ class DirichletModel:
 
     def __init__(self, alpha, *, fixed=(), n_jobs=None):
         self.alpha = check_alpha(alpha)
+        self.n_columns = len(self.alpha)
         self.fixed = frozenset(fixed)
         self.n_jobs = n_jobs
 
@@ -62,18 +63,31 @@ class DirichletModel:
 
     def maximize(self, statistics: Statistics):
         """``M(S)``: the α where ``ψ(α) - ψ(α₀) = s``, by Newton."""
+        mass, log_topics = self._blocks(statistics)
         if "alpha" in self.fixed:
             return self
         alpha = self.alpha.copy()
-        mean_log = statistics["log_topics"] / statistics["mass"]
+        mean_log = log_topics / mass
         if not np.isfinite(mean_log).all() or not kernels.maximum(mean_log, alpha):
             raise ValueError(NO_MAXIMUM)
         return self._with(alpha)
 
     def log_joint(self, statistics: Statistics) -> float:
         """``Q(S, Θ) = log Γ(α₀) - Σ log Γ(α_j) + Σ α_j s_j``, without the base measure."""
-        mass = float(statistics["mass"])
-        return mass * kernels.height(self.alpha, statistics["log_topics"] / mass)
+        mass, log_topics = self._blocks(statistics)
+        return mass * kernels.height(self.alpha, log_topics / mass)
+
+    def _blocks(self, statistics):
+        """The mass, which must be positive, and the sums of ``log h``."""
+        mass = float(gate.block(gate.statistics_of(statistics), "mass", ()))
+        if not mass > 0:
+            raise ValueError(f"The mass of statistics must be positive; it is {mass}.")
+        return mass, gate.block(statistics, "log_topics", self.alpha.shape)
+
+    def check_statistics(self, statistics: Statistics) -> None:
+        """Raise ``ValueError`` unless these are finite statistics of such a model."""
+        self._blocks(statistics)
+        gate.finite_statistics(statistics)
 
     # What the algorithms ask besides --------------------------------------------------------
 
@@ -108,6 +122,10 @@ class DirichletModel:
 
     def _read(self, X, sample_weight=None, log_densities=None):
         """For each chunk: sums of log h, of the log-density, of the weights."""
+        gate.check_table(X)
+        self._check_width(X)
+        if sample_weight is not None:
+            gate.check_row_weights(sample_weight, len(X))
 
         def one(piece):
             start, stop = piece
@@ -133,8 +151,15 @@ class DirichletModel:
         pieces = chunks(len(X), least=max(256, 2**16 // X.shape[1]))
         return in_order(one, pieces, self.n_jobs)
 
+    def _check_width(self, X):
+        if X.shape[1] != len(self.alpha):
+            raise ValueError(
+                f"The data have {X.shape[1]} columns, and alpha has {len(self.alpha)} entries."
+            )
+
     def log_likelihoods(self, X) -> np.ndarray:
         """The log-density of each point."""
+        X = np.asarray(X)
         out = np.empty(len(X))
         for _ in self._read(X, log_densities=out):
             pass
@@ -142,6 +167,10 @@ class DirichletModel:
 
     def learn_online(self, X, sample_weight, rates, batch_size, memory=None):
         """Online steps over the rows of ``X`` in order; the model and the memory after them."""
+        gate.check_batch_size(batch_size)
+        rates = gate.check_rates(rates, -(-len(X) // batch_size))
+        if memory is not None:
+            self.check_statistics(memory)
         model = self
         for step, start in enumerate(range(0, len(X), batch_size)):
             part = slice(start, start + batch_size)
@@ -195,6 +224,8 @@ class CompoundDirichletModel(DirichletModel):
             lengths = horizon.draw(n_samples, rng)
         else:
             lengths = np.broadcast_to(np.rint(1 if horizon is None else horizon), (n_samples,))
+            if not ((lengths >= 0) & (lengths < np.inf)).all():
+                raise ValueError(f"Documents have lengths of zero or more; got {horizon!r}.")
         if np.sum(lengths, dtype=float) <= MOST_WORDS:
             return self._draw_words(lengths, rng)
         # Only so many words are drawn one by one at a time, and long documents not at all.
@@ -227,6 +258,8 @@ class CompoundDirichletModel(DirichletModel):
 
     def log_likelihoods(self, X) -> np.ndarray:
         """``log p(v)`` of each document, given its length, coefficient included."""
+        X = as_counts(X)
+        self._check_width(X)
         out = np.empty(X.shape[0])
 
         def one(piece):
@@ -243,9 +276,18 @@ class CompoundDirichletModel(DirichletModel):
         ``n_pseudo`` is the number of documents from which ``S(Θ)`` is estimated at each step; zero
         for its exact value. Returns the model and the memory after them.
         """
+        X = as_counts(X)
+        self._check_width(X)
+        gate.check_batch_size(batch_size)
+        rates = gate.check_rates(rates, -(-X.shape[0] // batch_size))
+        if sample_weight is not None:
+            gate.check_row_weights(sample_weight, X.shape[0])
         alpha = self.alpha.copy()
         keep = memory is not None
-        remembered = memory["log_topics"] / memory["mass"] if keep else np.empty(0)
+        remembered = np.empty(0)
+        if keep:
+            self.check_statistics(memory)
+            remembered = memory["log_topics"] / memory["mass"]
         weights = _NONE if sample_weight is None else np.ascontiguousarray(sample_weight, float)
         documents = documents_of(X, 0, X.shape[0])
         if n_pseudo > 0 and not keep:
@@ -275,7 +317,7 @@ NO_MAXIMUM = (
 
 def check_alpha(alpha) -> np.ndarray:
     """``alpha`` as an array of doubles; raises ``ValueError`` if it is not one of parameters."""
-    alpha = np.ascontiguousarray(alpha, dtype=float)
+    alpha = np.ascontiguousarray(gate.numbers("alpha", alpha))
     if alpha.ndim != 1 or alpha.size == 0:
         raise ValueError(f"alpha must have one entry for each word; got the shape {alpha.shape}.")
     wrong = ~((alpha > 0) & np.isfinite(alpha))

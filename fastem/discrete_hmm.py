@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
+from . import gate
 from .base_hmm import BaseHMM
 from .data import of_tables
 from .drawing import check_drawable
@@ -423,6 +424,10 @@ class MultinomialHMM(_DiscreteHMM):
     }
     _letters = {"startprob": "s", "transmat": "t", "emissionprob": "e"}  # noqa: RUF012
     _family_names = {"emissionprob": "probabilities"}  # noqa: RUF012
+    _learned_kinds = {  # noqa: RUF012
+        **BaseHMM._learned_kinds,
+        "n_trials_": lambda value: value is None or (isinstance(value, Integral) and value >= 0),
+    }
     _parameter = "emissionprob"
 
     def __init__(
@@ -461,7 +466,9 @@ class MultinomialHMM(_DiscreteHMM):
     def _single_trials(self):
         """The number of trials of a row, if it is always the same."""
         given = getattr(self, "n_trials_", None) if self.n_trials is None else self.n_trials
-        distinct = np.unique([] if given is None else given)
+        distinct = np.unique([] if given is None else gate.numbers("n_trials", given))
+        if not ((distinct >= 0) & (distinct < np.inf) & (distinct % 1 == 0)).all():
+            raise ValueError(f"n_trials must be whole numbers, zero or more; got {given!r}.")
         return int(distinct[0]) if len(distinct) == 1 else None
 
     def _check_table(self, table, n_before=0, *, reset):

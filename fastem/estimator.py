@@ -6,16 +6,90 @@ import contextlib
 import math
 from numbers import Integral, Real
 
+import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 
+from . import gate
 from .data import beginning, in_batches
 from .learning_rate import Clock
+from .statistics import Statistics
 
-__all__ = ["OnlineEstimator"]
+__all__ = ["Learned", "OnlineEstimator", "is_count", "is_number"]
 
 
-class OnlineEstimator(BaseEstimator):
+def is_number(value) -> bool:
+    """Whether this is a real number, infinite ones included."""
+    return isinstance(value, Real) and not isinstance(value, bool) and not np.isnan(value)
+
+
+def is_count(value) -> bool:
+    """Whether this is a number that is finite and not negative."""
+    return is_number(value) and 0 <= value < np.inf
+
+
+def _are_numbers(values):
+    return isinstance(values, list) and all(map(is_number, values))
+
+
+def _are_names(values):
+    return isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind == "O"
+
+
+class Learned:
+    """What an estimator can have learned: by this, files are written and read.
+
+    The parameters are checked by the model that is made of them, all else by the tests here.
+    """
+
+    #: Besides the parameters, the attributes an estimator may have, with a test for each.
+    _learned_kinds = {  # noqa: RUF012
+        "converged_": lambda value: isinstance(value, (bool, np.bool_)),
+        "n_iter_": lambda value: isinstance(value, Integral) and value >= 0,
+        "lower_bound_": is_number,
+        "lower_bounds_": _are_numbers,
+        "n_steps_": is_count,
+        "n_observations_": is_count,
+        "n_features_in_": lambda value: isinstance(value, Integral) and value >= 1,
+        "feature_names_in_": _are_names,
+        "statistics_": lambda value: isinstance(value, Statistics),
+    }
+
+    def _parameter_attributes(self) -> tuple[str, ...]:
+        """The attributes that hold parameters of the model."""
+        raise AttributeError(f"{type(self).__name__} has no parameters.")
+
+    def _learned_attributes(self) -> tuple[str, ...]:
+        """All attributes that this estimator may have learned."""
+        return (*self._parameter_attributes(), *self._learned_kinds)
+
+    def _learned_model(self):
+        """The model that the attributes describe, for no use in particular."""
+        return self._model()
+
+    def _check_learned(self) -> None:
+        """Raise ``ValueError`` or ``TypeError`` unless the attributes agree and make a model."""
+        for name in self._parameter_attributes():
+            if hasattr(self, name):
+                gate.numbers(name, getattr(self, name))
+        for name, is_one in self._learned_kinds.items():
+            if name in vars(self) and not is_one(getattr(self, name)):
+                raise ValueError(f"{name} cannot be {getattr(self, name)!r}.")
+        names = getattr(self, "feature_names_in_", None)
+        if names is not None and len(names) != getattr(self, "n_features_in_", len(names)):
+            raise ValueError(f"{len(names)} names for {self.n_features_in_} columns.")
+        if self.__sklearn_is_fitted__():
+            model = self._learned_model()
+            n_columns = getattr(model, "n_columns", None)
+            # A family of the user's own has features in place of columns.
+            compiled = not hasattr(model, "family") or model.family.compiled
+            if compiled and n_columns not in (None, getattr(self, "n_features_in_", n_columns)):
+                raise ValueError(f"n_features_in_ must be {n_columns}; got {self.n_features_in_}.")
+            if hasattr(self, "statistics_") and hasattr(model, "check_statistics"):
+                model.check_statistics(self.statistics_)
+
+
+class OnlineEstimator(Learned, BaseEstimator):
     """An estimator that can learn online."""
 
     #: Constraints on the settings of online learning, for scikit-learn to check.
@@ -70,6 +144,10 @@ class OnlineEstimator(BaseEstimator):
             {name: getattr(self, name) for name in names},
             caller_name=type(self).__name__,
         )
+        for name in ("n_steps_", "n_observations_", "n_sequences_"):
+            count = getattr(self, name, 0)
+            if not is_count(count):
+                raise ValueError(f"{name} must be a number, zero or more; got {count!r}.")
 
     def _fixed_names(self, names) -> tuple[str, ...]:
         """The names in ``fixed``, all of which must be among ``names``."""
@@ -90,6 +168,13 @@ class OnlineEstimator(BaseEstimator):
             vars(self).clear()
             vars(self).update(before)
             raise
+
+    def _remembered(self, model):
+        """What online learning remembers, if anything: statistics of such a model, checked."""
+        statistics = getattr(self, "statistics_", None)
+        if statistics is not None:
+            model.check_statistics(statistics)
+        return statistics
 
     def _forget(self):
         """Drop what online learning remembered."""

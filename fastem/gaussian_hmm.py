@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from . import gate
 from .base_hmm import BaseHMM
 from .families import Gaussian
 from .hmm_priors import gaussian_covariances, gaussian_means
@@ -122,7 +123,6 @@ class GaussianHMM(BaseHMM):
     }
     _letters = {"startprob": "s", "transmat": "t", "means": "m", "covars": "c"}  # noqa: RUF012
     _family_names = {"covars": "covariances"}  # noqa: RUF012
-    _also_saved = ("_covars_",)
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class GaussianHMM(BaseHMM):
     @property
     def n_features(self) -> int:
         """The number of columns."""
-        return np.shape(self.means_)[1] if hasattr(self, "means_") else self.n_features_in_
+        return self._width_of_means() if hasattr(self, "means_") else self.n_features_in_
 
     @n_features.setter
     def n_features(self, n_features):
@@ -186,7 +186,7 @@ class GaussianHMM(BaseHMM):
     @covars_.setter
     def covars_(self, covars):
         covars = of_kind(covars, self.covariance_type, self.n_components)
-        n_columns = np.shape(self.means_)[1] if hasattr(self, "means_") else (
+        n_columns = self._width_of_means() if hasattr(self, "means_") else (
             1 if self.covariance_type == "spherical" else covars.shape[-1]
         )  # fmt: skip
         # The family says what is wrong with covariances that are none.
@@ -203,6 +203,9 @@ class GaussianHMM(BaseHMM):
         if means.ndim != 2:
             raise ValueError(f"means_ must have two dimensions; got the shape {means.shape}.")
         return means.shape[1]
+
+    def _width_of_means(self):
+        return self._n_columns({"means": self._emission("means")})
 
     def _emission_shapes(self, n_columns):
         n_states = self.n_components
@@ -276,7 +279,12 @@ def as_matrices(covars, kind, n_components, n_columns):
 
 def of_kind(covars, kind, n_components):
     """Covariances in the shape of their kind, from that shape or from whole matrices."""
-    covars = np.array(covars, dtype=float)
+    covars = np.array(gate.numbers("covars_", covars))
+    if covars.size == 0 or (covars.ndim == 3 and covars.shape[1] != covars.shape[2]):
+        raise ValueError(
+            "covars_ must be covariance matrices, or variances, of every state; got the shape "
+            f"{covars.shape}."
+        )
     dimensions = {"full": 3, "tied": 2, "diag": 2, "spherical": 1}[kind]
     reduced = covars
     if kind == "spherical" and covars.ndim == 2:

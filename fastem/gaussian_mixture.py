@@ -8,6 +8,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from . import gate
 from .base_mixture import BaseMixture
 from .families import Gaussian
 from .learning_rate import DEFAULT_RATE
@@ -151,13 +152,13 @@ class GaussianMixture(BaseMixture):
         given = {}
         n_components, n_features = self.n_components, len(row)
         if self.weights_init is not None:
-            given["weights"] = np.asarray(self.weights_init, dtype=float)
+            given["weights"] = gate.numbers("weights_init", self.weights_init)
             check_weights(given["weights"], n_components)
         if self.means_init is not None:
-            given["means"] = np.asarray(self.means_init, dtype=float)
+            given["means"] = gate.numbers("means_init", self.means_init)
             _check_shape("means", given["means"], (n_components, n_features))
         if self.precisions_init is not None:
-            precisions = np.asarray(self.precisions_init, dtype=float)
+            precisions = gate.numbers("precisions_init", self.precisions_init)
             kind = self.covariance_type
             _check_shape(f"{kind} precision", precisions, _shape(kind, n_components, n_features))
             given["covariances"] = _inverse(precisions, kind)
@@ -186,6 +187,9 @@ class GaussianMixture(BaseMixture):
         # The same draws as scikit-learn's.
         return random_state
 
+    def _parameter_attributes(self):
+        return (*super()._parameter_attributes(), "precisions_cholesky_", "precisions_")
+
     def _set_model(self, model):
         super()._set_model(model)
         kind = self.covariance_type
@@ -199,20 +203,20 @@ class GaussianMixture(BaseMixture):
     def _model(self):
         # What scikit-learn's class uses to score: attributes set by hand work as they do there.
         kind = self.covariance_type
-        factors = np.asarray(self.precisions_cholesky_, dtype=float)
-        if hasattr(self, "covariances_"):
-            covariances = np.asarray(self.covariances_, dtype=float)
-        else:
-            covariances = _covariances(factors, kind)
-        means = np.asarray(self.means_, dtype=float)
-        weights = np.asarray(self.weights_, dtype=float)
-        if means.ndim != 2:
+        factors = gate.numbers("precisions_cholesky_", self.precisions_cholesky_)
+        means = gate.numbers("means_", self.means_)
+        weights = gate.numbers("weights_", self.weights_)
+        if means.ndim != 2 or 0 in means.shape:
             raise ValueError(f"means_ should have two dimensions, but got shape {means.shape}")
         n_components, n_features = means.shape
         _check_shape("weights_", weights, (n_components,))
         shape = _shape(kind, n_components, n_features)
-        _check_shape(f"covariances_ ({kind})", covariances, shape)
+        if hasattr(self, "covariances_"):
+            covariances = gate.numbers("covariances_", self.covariances_)
+            _check_shape(f"covariances_ ({kind})", covariances, shape)
         _check_shape(f"precisions_cholesky_ ({kind})", factors, shape)
+        if not hasattr(self, "covariances_"):
+            covariances = _covariances(factors, kind)
         parameters = {"means": means, "covariances": covariances, "precisions_cholesky": factors}
         return self._make_model(weights, parameters)
 
@@ -246,8 +250,12 @@ def _second_moment(sample):
 def _covariances(factors, kind):
     """Covariances from the Cholesky factors of their inverses."""
     if kind in ("diag", "spherical"):
-        return factors**-2.0
-    inverses = np.linalg.inv(factors)
+        with np.errstate(divide="ignore"):
+            return factors**-2.0
+    try:
+        inverses = np.linalg.inv(factors)
+    except np.linalg.LinAlgError:
+        raise ValueError("precisions_cholesky_ holds a matrix that is singular.") from None
     return np.swapaxes(inverses, -1, -2) @ inverses
 
 

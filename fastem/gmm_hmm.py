@@ -149,7 +149,9 @@ class GMMHMM(BaseHMM):
     @property
     def n_features(self) -> int:
         """The number of columns."""
-        return np.shape(self.means_)[2] if hasattr(self, "means_") else self.n_features_in_
+        if not hasattr(self, "means_"):
+            return self.n_features_in_
+        return self._n_columns({"means": self._emission("means")})
 
     @n_features.setter
     def n_features(self, n_features):

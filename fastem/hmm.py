@@ -145,10 +145,13 @@ class HMM(BaseHMM):
             return np.eye(n_states)[found.labels[start:stop]]
 
         uniform = np.full(n_states, 1.0 / n_states)
-        rough = MixtureModel(family, uniform, family.start(found.centres), n_jobs=self.n_jobs)
+        in_mixture = family.beside_weights()
+        start = in_mixture.start(found.centres)
+        rough = MixtureModel(in_mixture, uniform, start, n_jobs=self.n_jobs)
         rows = Table(found.X, found.sample_weight)
         parameters = rough.maximize(rough.expect_given(rows, one_hot)).parameters
-        return {name: parameters[name] for name in wanted}
+        names = zip(family.parameter_names, in_mixture.parameter_names, strict=True)
+        return {name: parameters[its_name] for name, its_name in names if name in wanted}
 
     def sample(
         self, n_samples=1, random_state=None, currstate=None

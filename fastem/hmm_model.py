@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import algebra
+from . import algebra, gate
 from .alignment import Components, Gains, pooled_choice
 from .data import wherever
 from .families import Family
@@ -20,6 +20,7 @@ from .kernels.usages import absorbing_usages, fixed_length_usages
 from .lengths import LONGEST_TABLE, Lengths
 from .notices import warn_of_dead
 from .revival import revival
+from .sequence_checks import admit_sequences, check_values
 from .sequences import Sequences, as_sequences
 from .statistics import Expectation, Statistics
 
@@ -59,8 +60,9 @@ class HMMModel(Components):
     ):  # fmt: skip
         # A chain is told what cannot be by zeros.
         self.family = family.with_zeros()
-        self.startprob = np.array(startprob, dtype=float)
-        self.transmat = np.array(transmat, dtype=float, order="C")
+        self.startprob = np.array(gate.numbers("startprob", startprob))
+        self.transmat = np.array(gate.numbers("transmat", transmat), order="C")
+        # What is packed comes from another model, which was checked.
         self.packed = self.family.pack(parameters) if packed is None else packed
         n_states = self.family.size(self.packed)[0]
         for name, array, shape in (
@@ -72,10 +74,22 @@ class HMMModel(Components):
                     f"{name} has the shape {array.shape}, and the emissions are those of "
                     f"{n_states} states: it should be {shape}."
                 )
+        if packed is None:
+            gate.check_probabilities("startprob", self.startprob)
+            gate.check_probabilities("transmat", self.transmat)
         self.absorbing = np.zeros(n_states, dtype=bool)
-        self.absorbing[list(absorbing)] = True
+        for state in absorbing:
+            if not (isinstance(state, (int, np.integer)) and 0 <= state < n_states):
+                raise ValueError(
+                    f"absorbing: {state!r} is not one of the states 0 .. {n_states - 1}."
+                )
+            self.absorbing[state] = True
         self.fixed = frozenset(fixed)
         self.horizon = horizon
+        if horizon is not None:
+            lengths = horizon[0] if isinstance(horizon, tuple) else horizon
+            if lengths is not None:
+                Lengths.of_sequences(lengths)
         self.n_jobs = n_jobs
         #: The states whose death the user was told of; the models made of this one share it.
         self.told_dead: set[int] = set()
@@ -85,7 +99,7 @@ class HMMModel(Components):
     @wherever
     def expect(self, data) -> Expectation:
         """``S(V|Θ)``: means over the sequences, and the mean log-likelihood."""
-        tables = as_sequences(data).tables()
+        tables = self._tables(data)
         parts = [part for part in map(self._expect_table, tables) if part is not None]
         if not parts:
             raise ValueError("The sample weights sum to zero: there is nothing to learn from.")
@@ -106,7 +120,7 @@ class HMMModel(Components):
     def maximize(self, statistics: Statistics) -> HMMModel:
         """``M(S)``: ``π ∝ s_π``, rows of ``A`` ∝ counts of transitions, ``θ_k = g⁻¹(s₁/s₀)``."""
         startprob, transmat = self.startprob, self.transmat
-        start, transitions, mass = (statistics[name] for name in _CHAIN)
+        start, transitions, mass = self._chain_blocks(statistics)
         if "startprob" not in self.fixed and start.sum() > 0:
             startprob = normalised(start)
         if "transmat" not in self.fixed:
@@ -125,12 +139,25 @@ class HMMModel(Components):
 
     def log_joint(self, statistics: Statistics) -> float:
         """``Q(S, Θ)``: start, transitions and emissions, without the base measure."""
-        start, transitions, mass = (statistics[name] for name in _CHAIN)
+        start, transitions, mass = self._chain_blocks(statistics)
         blocks = {name: block for name, block in statistics.items() if name not in _CHAIN}
         chain = _dot_log(start, self.startprob) + _dot_log(transitions, self.transmat)
         total = float(chain + self.family.log_joint(blocks, mass, self.packed))
         # In a chain what has the probability zero cannot be, however little of it there is.
         return total if total > LEAST and not self.rules_out(statistics) else -np.inf
+
+    def _chain_blocks(self, statistics):
+        gate.statistics_of(statistics)
+        shapes = (self.startprob.shape, self.transmat.shape, self.startprob.shape)
+        return [
+            gate.block(statistics, name, shape) for name, shape in zip(_CHAIN, shapes, strict=True)
+        ]
+
+    def check_statistics(self, statistics: Statistics) -> None:
+        """Raise ``ValueError`` unless these are finite statistics of such a model."""
+        self._chain_blocks(statistics)
+        self.family.check_blocks(statistics, self.packed)
+        gate.finite_statistics(statistics)
 
     # What the algorithms ask besides --------------------------------------------------------
 
@@ -159,14 +186,16 @@ class HMMModel(Components):
         """The same kind of model with other parameters."""
         parameters = dict(parameters)
         startprob, transmat = parameters.pop("startprob"), parameters.pop("transmat")
-        return self._with(startprob, transmat, self.family.pack(parameters))
+        return self._with(startprob, transmat, None, parameters=parameters)
 
-    def _with(self, startprob, transmat, packed, absorbing=None, horizon=None):
+    def _with(
+        self, startprob, transmat, packed, absorbing=None, horizon=None, parameters=None
+    ):  # fmt: skip
         model = HMMModel(
             self.family,
             startprob,
             transmat,
-            None,
+            parameters,
             absorbing=np.flatnonzero(self.absorbing if absorbing is None else absorbing),
             fixed=self.fixed,
             horizon=self.horizon if horizon is None else horizon,
@@ -371,7 +400,17 @@ class HMMModel(Components):
 
     # Passes over data ------------------------------------------------------------------------
 
+    def _tables(self, data):
+        """The tables of one pass; what nobody has looked at is checked."""
+        looked_at = isinstance(data, Sequences) or getattr(data, "check", None) is not None
+        for table in as_sequences(data).tables():
+            if not looked_at:
+                gate.check_table(table.X)
+                table.missing = check_values(table, self.family)
+            yield table
+
     def _pass(self, table):
+        admit_sequences(table, self.family)
         flags = self.absorbing if self.absorbing.any() else ()
         chain = make_chain(self.startprob, self.transmat, flags)
         return Pass(chain, self.family, self.packed, table, self.n_jobs)
@@ -402,7 +441,7 @@ class HMMModel(Components):
     def infer(self, data, *, log_likelihoods=True, posteriors=False):
         """Log-likelihood of each sequence, and the posterior of the state at each row."""
         scores, probabilities = [], []
-        for table in as_sequences(data).tables():
+        for table in self._tables(data):
             sweep = self._pass(table)
             out = np.zeros((len(table.X) if posteriors else 0, sweep.n_states))
             sweep.posteriors(out) if posteriors else sweep.score()
@@ -413,7 +452,7 @@ class HMMModel(Components):
     def decode(self, data):
         """The likeliest path of each sequence: log-probabilities, and the state at each row."""
         scores, paths = [], []
-        for table in as_sequences(data).tables():
+        for table in self._tables(data):
             sweep = self._pass(table)
             states = np.zeros(len(table.X), dtype=np.int64)
             sweep.paths(states)
@@ -428,6 +467,14 @@ class HMMModel(Components):
         the mean log-likelihood of the batches, each under the model that met it.
         """
         table = as_sequences(data)
+        if not isinstance(table, Sequences):
+            raise TypeError("Online steps are over sequences that are at hand, not over a stream.")
+        if not isinstance(data, Sequences):
+            (table,) = self._tables(data)
+        gate.check_batch_size(batch_size)
+        rates = gate.check_rates(rates, -(-len(table) // batch_size))
+        if memory is not None:
+            self.check_statistics(memory)
         if self._in_kernel(table, batch_size):
             return self._learn_in_kernel(table, rates, batch_size, memory)
         model, score, weight = self, 0.0, 0.0

@@ -8,6 +8,8 @@ import numpy as np
 
 from .kernels.chain import make_chain
 from .kernels.filtering import filter_step
+from .sequence_checks import check_values
+from .sequences import Sequences
 
 __all__ = ["FilteredState", "StateFilter"]
 
@@ -49,6 +51,11 @@ class StateFilter:
         flags = model.absorbing if model.absorbing.any() else ()
         self._chain = make_chain(model.startprob, model.transmat, flags)
         self._n_columns = model.family.size(model.packed)[1]
+        # Tests of single values, as NumPy takes longer over one row than a step of the filter.
+        self._tests = model.family.entry_tests(self._n_columns) if model.family.compiled else None
+        # Families of the user's own have features, and a product may take columns in any order.
+        zeros = np.zeros((1, self._n_columns))
+        self._as_it_is = model.family.compiled and model.family.prepare(zeros)[0] is zeros
         self.reset()
 
     def reset(self) -> None:
@@ -60,19 +67,13 @@ class StateFilter:
     def update(self, x) -> FilteredState:
         """Take in one observation, an array of as many values as there are columns.
 
-        NaN marks a value that is missing. An observation that is impossible after those before it
-        raises ``ValueError`` and is not taken in.
+        NaN marks a value that is missing. An observation that cannot be one of the family, or that
+        is impossible after those before it, raises ``ValueError`` and is not taken in.
         """
-        x = np.asarray(x, dtype=float)
-        row = x.reshape(1, -1)
-        log_base = None
-        if not self.model.family.compiled:
-            row, log_base = self.model.family.prepare(row)
-        if row.shape[1] != self._n_columns:
-            raise ValueError(f"An observation has {self._n_columns} values; got {row.shape[1]}.")
+        row, log_base = self._checked(np.asarray(x))
         probabilities = np.empty(len(self._log_p))
         log_density = filter_step(
-            self._chain, self.model.packed, np.ascontiguousarray(row[0]), self.n_steps > 0,
+            self._chain, self.model.packed, row, self.n_steps > 0,
             self._log_p, probabilities,
         )  # fmt: skip
         if log_density == -np.inf:
@@ -85,3 +86,38 @@ class StateFilter:
         self.n_steps += 1
         self.log_likelihood += log_density
         return FilteredState(probabilities, log_density, self.log_likelihood)
+
+    def _checked(self, x):
+        """The observation as what kernels read, and its base measure."""
+        if x.dtype.kind not in "biuf":
+            raise TypeError(f"An observation is an array of real numbers; got {x!r}.")
+        if x.ndim != 1:
+            if x.ndim > 1 and x.size != x.shape[-1]:
+                raise ValueError(f"One observation is taken at a time; got the shape {x.shape}.")
+            x = x.reshape(-1)
+        row = np.ascontiguousarray(x, np.float64)
+        tests = self._tests
+        if tests is not None:
+            if len(row) != len(tests):
+                raise ValueError(f"An observation has {len(tests)} values; got {len(row)}.")
+            for test, value in zip(tests, row.tolist(), strict=True):
+                if not test(value):
+                    break
+            else:
+                if self._as_it_is:
+                    return row, None
+        # Something is missing, or wrong, or only the family itself can tell.
+        family = self.model.family
+        missing = check_values(Sequences(row[None], missing=False), family)
+        rows, log_base = row[None], None
+        if not self._as_it_is:
+            with np.errstate(all="ignore" if missing else None):
+                rows, log_base = family.prepare(rows)
+        if rows.shape[1] != self._n_columns:
+            raise ValueError(
+                f"The model has observations of {self._n_columns} features; this one has "
+                f"{rows.shape[1]}."
+            )
+        if log_base is not None:
+            log_base = np.where(np.isnan(log_base), 0.0, log_base)
+        return np.ascontiguousarray(rows[0]), log_base

@@ -307,6 +307,18 @@ initial_state_covariance_ : ndarray
             n_jobs=self.n_jobs,
         )
 
+    _learned_kinds = {  # noqa: RUF012
+        **OnlineEstimator._learned_kinds,
+        "lengths_": lambda value: isinstance(value, Lengths) and value.lengths[0] >= 1,
+    }
+
+    def _parameter_attributes(self):
+        return tuple(f"{name}_" for name in NAMES)
+
+    def _learned_model(self):
+        # Parameters that change with time can be kept, if not learned.
+        return self._make_model(self._parameters(), learning=False)
+
     def _model(self) -> KalmanModel:
         """The model that the attributes describe."""
         return self._make_model(self._parameters())

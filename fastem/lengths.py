@@ -116,7 +116,18 @@ class Lengths:
     @classmethod
     def from_arrays(cls, arrays) -> Lengths:
         """The lengths that :meth:`to_arrays` took apart, exact to the bit."""
-        return _made(arrays["lengths"], arrays["shares"], arrays["weight"])
+        lengths, shares, weight = (np.asarray(arrays[n]) for n in ("lengths", "shares", "weight"))
+        # The constructor says what is wrong with lengths, or with shares that are none.
+        cls(lengths, shares)
+        in_order = lengths.dtype == np.int64 and (np.diff(lengths) > 0).all()
+        sums_to_one = shares.dtype.kind == "f" and abs(shares.sum() - 1.0) < 1e-9
+        counts = weight.dtype.kind == "f" and weight.shape == () and 0 < weight < np.inf
+        if not (in_order and sums_to_one and counts):
+            raise ValueError(
+                "Lengths are whole numbers in order, each once, with shares that sum to one; got "
+                f"{lengths!r}, {shares!r} and the weight {weight!r}."
+            )
+        return _made(lengths, shares, weight)
 
 
 def _made(lengths, shares, weight):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from . import gate
 from .base_mixture import BaseMixture
 from .families import FAMILY_NAMES, Categorical, Family, as_family
 from .learning_rate import DEFAULT_RATE
@@ -118,7 +119,7 @@ class Mixture(BaseMixture):
         self.n_jobs = n_jobs
 
     def _family(self):
-        return as_family(self.family)
+        return as_family(self.family).beside_weights()
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -129,7 +130,10 @@ class Mixture(BaseMixture):
         return tags
 
     def _given_start(self, row):
-        given = {name: np.asarray(array, float) for name, array in (self.init or {}).items()}
+        given = {
+            name: gate.numbers(f"init: {name!r}", array)
+            for name, array in (self.init or {}).items()
+        }
         # The shapes are those of any parameters for this many components and columns.
         example = self._family().start(np.repeat(row[None], self.n_components, axis=0))
         for name, array in given.items():

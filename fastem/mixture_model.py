@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from . import gate
 from .alignment import Components, Gains, pooled_choice
-from .data import as_data, read_rows, wherever
+from .data import Table, admit, as_data, read_rows, wherever
 from .families import Family
 from .families.base import copy_packed
 from .kernels import mixture as kernels
@@ -45,15 +46,18 @@ class MixtureModel(Components):
     """
 
     def __init__(self, family: Family, weights, parameters, *, fixed=(), n_jobs=None, packed=None):
-        self.family = family
-        self.weights = np.asarray(weights, dtype=float)
-        self.packed = family.pack(parameters) if packed is None else packed
-        n_components, self.n_columns = family.size(self.packed)
+        self.family = family.beside_weights()
+        # What is packed comes from another model, which was checked.
+        self.packed = self.family.pack(parameters) if packed is None else packed
+        n_components, self.n_columns = self.family.size(self.packed)
+        self.weights = gate.numbers("weights", weights)
         if self.weights.shape != (n_components,):
             raise ValueError(
                 f"weights have the shape {self.weights.shape}, and the other parameters are those "
                 f"of {n_components} components."
             )
+        if packed is None:
+            _check_weights(self.weights)
         self.fixed = frozenset(fixed)
         self.n_jobs = n_jobs
         #: The components whose death the user was told of; the models made of this one share it.
@@ -103,8 +107,10 @@ class MixtureModel(Components):
 
     def maximize(self, statistics: Statistics) -> MixtureModel:
         """``M(S)``: ``w_k ∝ s₀``, ``θ_k = g⁻¹(s₁/s₀)``."""
-        mass = statistics["mass"]
+        mass = self._mass(statistics)
         total = mass.sum()
+        if not total > 0:
+            raise ValueError("The statistics have no mass: there is nothing to learn from.")
         dead = mass < LEAST_SHARE * total
         warn_of_dead(dead, mass, LEAST_SHARE * total, self.told_dead, _DEAD)
         weights = self.weights
@@ -118,10 +124,19 @@ class MixtureModel(Components):
 
     def log_joint(self, statistics: Statistics) -> float:
         """``Q(S, Θ) = Σ_k s₀ log w_k + s₁·θ_k - s₀ G(θ_k)``, without the base measure."""
-        mass = statistics["mass"]
+        mass = self._mass(statistics)
         blocks = {name: block for name, block in statistics.items() if name != "mass"}
         choice = np.sum(mass[mass > 0] * self.log_weights[mass > 0])
         return float(choice + self.family.log_joint(blocks, mass, self.packed))
+
+    def _mass(self, statistics):
+        return gate.block(gate.statistics_of(statistics), "mass", self.weights.shape)
+
+    def check_statistics(self, statistics: Statistics) -> None:
+        """Raise ``ValueError`` unless these are finite statistics of such a model."""
+        self._mass(statistics)
+        self.family.check_blocks(statistics, self.packed)
+        gate.finite_statistics(statistics)
 
     # What the algorithms ask besides --------------------------------------------------------
 
@@ -146,7 +161,7 @@ class MixtureModel(Components):
         """The same kind of model with other parameters."""
         parameters = dict(parameters)
         weights = parameters.pop("weights")
-        return self._with(weights, self.family.pack(parameters))
+        return MixtureModel(self.family, weights, parameters, fixed=self.fixed, n_jobs=self.n_jobs)
 
     def _with(self, weights, packed):
         model = MixtureModel(
@@ -242,6 +257,14 @@ class MixtureModel(Components):
 
     # Passes over data ------------------------------------------------------------------------
 
+    def _tables(self, data):
+        """The tables of one pass, whose rows kernels can take."""
+        # The tables of estimators have been checked, once for all iterations.
+        data_or_stream = as_data(data)
+        looked_at = isinstance(data, Table) or getattr(data_or_stream, "check", None) is not None
+        for table in data_or_stream.tables():
+            yield admit(table, self.family, values=not looked_at)
+
     def read(self, X, sample_weight, start, stop):
         """Rows as a kernel reads them, their weights, base measure, and an array to keep alive."""
         part, log_base = self.family.prepare(X[start:stop])
@@ -268,7 +291,7 @@ class MixtureModel(Components):
     def _add_up(self, function, data):
         """The sum over chunks of what ``function(X, sample_weight, start, stop)`` returns."""
         total = None
-        for table in as_data(data).tables():
+        for table in self._tables(data):
             pieces = self.chunks(*table.X.shape)
             parts = in_order(
                 lambda piece, t=table: function(t.X, t.sample_weight, *piece), pieces, self.n_jobs
@@ -279,6 +302,7 @@ class MixtureModel(Components):
 
     def infer(self, X, *, log_totals=False, posteriors=False, labels=False):
         """Per row of ``X``: log-likelihood, posterior over components, likeliest component."""
+        X = admit(Table(np.asarray(X)), self.family).X
         n_rows, n_components = len(X), len(self.weights)
         out_totals = np.empty(n_rows if log_totals else 0)
         out_posteriors = np.empty((n_rows if posteriors else 0, n_components))
@@ -307,11 +331,12 @@ class MixtureModel(Components):
         """
         offset = 0
         total = None
-        for table in as_data(data).tables():
+        for table in self._tables(data):
             for start, stop in self.chunks(*table.X.shape):
                 given = np.ascontiguousarray(
                     responsibilities(offset + start, offset + stop), dtype=float
                 )
+                gate.shaped("responsibilities", given, (stop - start, len(self.weights)))
                 rows, row_weights, _, part = self.read(table.X, table.sample_weight, start, stop)
                 mass = np.zeros(len(self.weights))
                 buffers = self.family.buffers(self.packed)
@@ -331,6 +356,11 @@ class MixtureModel(Components):
         Returns the model after them, the memory after them (None if the model is the memory), and
         the mean log-likelihood of the rows, each under the model that met it.
         """
+        X = admit(Table(np.asarray(X), sample_weight), self.family).X
+        gate.check_batch_size(batch_size)
+        rates = gate.check_rates(rates, -(-len(X) // batch_size))
+        if memory is not None:
+            self.check_statistics(memory)
         packed = copy_packed(self.packed)
         weights = self.weights.copy()
         rows, row_weights, log_base, part = self.read(X, sample_weight, 0, len(X))
@@ -359,3 +389,13 @@ class MixtureModel(Components):
             total += log_base.sum() if sample_weight is None else log_base @ row_weights
         count = len(part) if sample_weight is None else row_weights.sum()
         return self._with(weights, packed), memory, total / count
+
+
+def _check_weights(weights):
+    # They need not sum to one: a start by a few points may leave some of the mass out.
+    wrong = ~((weights >= 0) & (weights < np.inf))
+    if wrong.any():
+        k = int(np.argmax(wrong))
+        raise ValueError(f"weights must be finite and not negative; weights[{k}] is {weights[k]}.")
+    if not weights.any():
+        raise ValueError("weights must not all be zero.")

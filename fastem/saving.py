@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from . import files
+from . import files, gate
 from .families import Family, family_from_settings, family_to_settings
 from .learning_rate import Decay
 from .lengths import Lengths
@@ -35,9 +35,9 @@ def save(model, path) -> None:
     arrays, settings = {}, {"parameters": {}, "attributes": {}}
     for name, value in model.get_params(deep=False).items():
         _put(settings["parameters"], arrays, f"parameter.{name}", name, value)
-    also = getattr(model, "_also_saved", ())
+    learned = model._learned_attributes()
     for name, value in vars(model).items():
-        if name.endswith("_") and (not name.startswith("_") or name in also):
+        if name in learned:
             _put(settings["attributes"], arrays, f"attribute.{name}", name, value)
     files.write(path, kind, settings, arrays)
 
@@ -75,12 +75,22 @@ def load(path, *, families=()) -> Any:
         model = kinds[kind](
             **{name: _get(entry, arrays, families) for name, entry in parameters.items()}
         )
+        model._validate_params()
+        unknown = attributes.keys() - set(model._learned_attributes())
+        if unknown:
+            raise files.FileError(
+                f"{path} holds a {kind} with the attributes {sorted(unknown)}, which this version "
+                "of fastem does not know. Upgrade fastem (pip install --upgrade fastem) to read it."
+            )
         for name, entry in attributes.items():
             setattr(model, name, _get(entry, arrays, families))
-    except (KeyError, AttributeError, TypeError) as error:
+        model._check_learned()
+    except files.FileError:
+        raise
+    except (KeyError, AttributeError, TypeError, ValueError) as error:
         raise files.FileError(
-            f"{path} is damaged: it is not what fastem.save writes for a {kind}. Fetch it again "
-            "from where it came, or save it anew."
+            f"{path} is damaged: it is not what fastem.save writes for a {kind} ({error}). Fetch "
+            "it again from where it came, or save it anew."
         ) from error
     return model
 
@@ -143,6 +153,8 @@ def _get(entry, arrays, families):
     ((kind, content),) = entry.items()
     if kind in ("statistics", "lengths"):
         made = Statistics if kind == "statistics" else Lengths
+        for key in content.values():
+            gate.numbers(key, arrays[key])
         return made.from_arrays({part: arrays[key] for part, key in content.items()})
     if kind == "family":
         return family_from_settings(content, families)

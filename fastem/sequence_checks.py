@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from . import gate
 from .families import Product
 
-__all__ = ["check_possible", "check_values"]
+__all__ = ["admit_sequences", "check_possible", "check_values"]
 
 # Rows whose values are checked at a time.
 _CHECKED_ROWS = 65_536
@@ -49,6 +50,21 @@ def check_values(table, family, n_before=0) -> bool:
             _find(table, family, start, n_before)
             raise
     return missing
+
+
+def admit_sequences(table, family) -> None:
+    """See that kernels can take the rows of a table as they are; once for each table.
+
+    The values have been checked before. What is compared again is what a kernel would read from
+    elsewhere in memory: symbols, whose number may have become known only after the check. The width
+    is compared where rows are read.
+    """
+    if table.plans.get("admitted_to") == family:
+        return
+    gate.check_table(table.X)
+    if family.indexes:
+        family.check_indices(table.X, table.missing)
+    table.plans["admitted_to"] = family
 
 
 def _place(table, row, n_before):

@@ -98,7 +98,7 @@ class Sequences:
         part = object.__new__(type(self))
         part.X, part.lengths, part.missing = self.X[begin:end], cut(self.lengths), self.missing
         part.sample_weight, part.cut_off = cut(self.sample_weight), cut(self.cut_off)
-        part.plans = {}
+        part.plans = {name: self.plans[name] for name in ("admitted_to",) if name in self.plans}
         return part
 
     def count_for(self, n_rows: int) -> int:
@@ -135,16 +135,20 @@ class Reader:
 
     def is_list(self, X, lengths) -> bool:
         """Whether this list, which is not empty, holds sequences, and not the rows of one array."""
-        if lengths is not None and all(np.ndim(item) <= 1 for item in X):
-            return False
-        first = X[0]
-        # A list of lists of numbers is an array written out; a one-dimensional array is a sequence.
-        return np.ndim(first) >= 2 if isinstance(first, (list, tuple)) else np.ndim(first) >= 1
+        # A list of arrays of one dimension is what NumPy makes of it: the rows of one array.
+        return np.ndim(X[0]) >= 2
 
     def rows(self, X):
         """``X``, the rows of all sequences, as an array of two dimensions."""
         if not hasattr(X, "shape"):
-            X = np.asarray(X)
+            try:
+                X = np.asarray(X)
+            except ValueError:
+                raise ValueError(
+                    "A list of arrays of one dimension is read as the rows of one array, and these "
+                    "have different lengths. If each is a sequence of one column, reshape it: "
+                    "[x.reshape(-1, 1) for x in X]."
+                ) from None
         if len(X.shape) != 2:
             raise ValueError(
                 f"Expected 2D array, got {len(X.shape)}D array instead. One sequence is an array "
@@ -156,12 +160,11 @@ class Reader:
     def item(self, X, number):
         """The same for ``X``, which is one sequence of a list."""
         X = np.asarray(X)
-        if X.ndim == 1:
-            X = X[:, None]
         if X.ndim != 2:
+            how = " Reshape a single column: x.reshape(-1, 1)." if X.ndim == 1 else ""
             raise ValueError(
-                f"Sequence {number} has {X.ndim} dimensions; a sequence is an array of steps by "
-                "columns."
+                f"Sequence {number} has {X.ndim} dimension{'' if X.ndim == 1 else 's'}; a sequence "
+                f"is an array of steps by columns.{how}"
             )
         return X
 
@@ -181,8 +184,9 @@ class SequenceStream:
     ----------
     source : callable or iterable
         A function that returns a new iterator, or an object that can be iterated over again and
-        again. Each item is one sequence (an array of rows), a list of sequences, a
-        :class:`Sequences`, or a pair of one of these and its weights.
+        again. Each item is one sequence (an array of rows, or of one dimension for a single
+        column), a list of sequences, a :class:`Sequences`, or a pair of one of these and its
+        weights.
     check : callable, optional
         Called with each :class:`Sequences` and the number of sequences before it.
     once : bool, default=False
@@ -237,7 +241,8 @@ class SequenceStream:
         for number, item in enumerate(items):
             data, weights = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
             if getattr(data, "ndim", 2) == 1:
-                data = data[:, None]
+                # An item is a sequence, and so one column of it. (A masked array keeps its mask.)
+                data = (data if isinstance(data, np.ndarray) else np.asarray(data))[:, None]
             try:
                 if isinstance(data, Sequences) and weights is None:
                     table = self.reader.again(data)
@@ -270,8 +275,8 @@ def as_sequences(
     Parameters
     ----------
     X : array, list of arrays, three-dimensional array, Sequences or stream
-        Rows of all sequences one after another (with ``lengths``, or a single sequence without);
-        a list of sequences, each (n_steps, n_columns), or (n_steps,) for one column; an array
+        Rows of all sequences one after another (with ``lengths``, or a single sequence without),
+        also as a list of rows; a list of sequences, each (n_steps, n_columns); an array
         (n_sequences, n_steps, n_columns); or a stream of these.
     lengths, sample_weight, cut_off : optional
         As for :class:`Sequences`.
@@ -299,7 +304,7 @@ def as_sequences(
                 "lengths goes with one array; a list of sequences has the lengths of its items."
             )
         X, lengths = _stack(X, reader)
-    elif np.ndim(X) == 3:
+    elif not isinstance(X, (list, tuple)) and np.ndim(X) == 3:
         if lengths is not None:
             raise ValueError(
                 "lengths goes with a two-dimensional array; in a three-dimensional one all "

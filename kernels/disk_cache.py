@@ -17,10 +17,13 @@ from .fingerprint import FINGERPRINT
 _DIGEST_SIZE = hashlib.sha256().digest_size
 
 
-def cache_for(function):
-    """The cache of one kernel; one that keeps nothing if there is no place for files."""
+def cache_for(function, variant):
+    """The cache of one kernel; one that keeps nothing if there is no place for files.
+
+    Code is kept apart by ``variant``, what it was compiled with besides its source.
+    """
     try:
-        return _Cache(function)
+        return _Cache(function, variant)
     except (OSError, RuntimeError) as error:  # the latter: numba has found no place
         _warn_of_no_cache(error)
         return NullCache()
@@ -33,8 +36,9 @@ class _Cache(FunctionCache):
     after a change to a kernel that is compiled into it from another file.
     """
 
-    def __init__(self, function):
+    def __init__(self, function, variant):
         super().__init__(function)
+        self._variant = variant
         locator = self._impl.locator
         self._cache_file = _CheckedFiles(
             cache_path=locator.get_cache_path(),
@@ -43,7 +47,7 @@ class _Cache(FunctionCache):
         )
 
     def _index_key(self, signature, codegen):
-        return (*super()._index_key(signature, codegen), FINGERPRINT)
+        return (*super()._index_key(signature, codegen), FINGERPRINT, self._variant)
 
     def save_overload(self, signature, data):
         try:

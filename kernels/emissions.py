@@ -11,7 +11,7 @@ from . import simd
 from .chain import padded_states
 from .family import accumulate, block_rows, log_density
 from .options import inlined, kernel
-from .rows import GROUP, block_width, load_four, load_one, read_block, whole_groups
+from .rows import GROUP, block_width, check_rows, load_four, load_one, read_block, whole_groups
 
 #: Log-densities below this are those of what cannot be.
 LEAST = -1e300
@@ -68,7 +68,9 @@ def read_lanes(rows, firsts, lasts, t, n_steps, block, width):
     at = np.empty(GROUP, dtype=np.int64)
     for s in range(n_steps):
         for lane in range(GROUP):
-            at[lane] = rows.address + min(firsts[lane] + t + s, lasts[lane]) * stride
+            i = min(firsts[lane] + t + s, lasts[lane])
+            check_rows(rows, i, i)
+            at[lane] = rows.address + i * stride
         for c in range(0, whole_columns, 4):
             offset = rows.offsets[c]
             to = c * width + s * GROUP

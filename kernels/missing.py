@@ -18,7 +18,7 @@ from .gaussian_full import HALF_LOG_2PI, FullGaussian, padded
 from .gaussian_tied import TiedGaussian
 from .linear import BERNOULLI, EXPONENTIAL, GAMMA, POISSON, Linear, Shaped
 from .options import implements, inlined, kernel
-from .rows import GROUP, load_one
+from .rows import GROUP, check_rows, load_one
 from .special import log_factorial, log_gamma
 
 
@@ -307,6 +307,7 @@ _product(accumulate_missing, _one_accumulate, _accumulate)
 @kernel
 def _read_row(rows, row, x):
     """Read one row; returns how many of its values are missing."""
+    check_rows(rows, row, row)
     count = 0
     at = rows.address + row * rows.row_stride
     for c in range(x.shape[0]):

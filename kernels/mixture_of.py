@@ -2,7 +2,8 @@
 
 ``p(x|k) = Σ_m w_km p(x|θ_km)``; the members of all components are one family of K·M, those of a
 component side by side. The member is hidden too: its posterior given the component shares out the
-responsibility of the component.
+responsibility of the component. What is held fixed is told by a pair: whether the weights are, and
+what the members take.
 """
 
 from collections import namedtuple
@@ -130,7 +131,7 @@ def _accumulate_missing(family, x, gamma, sums):
 @implements(horizon_of, TiedMixtureOf)
 @implements(horizon_of, MixtureOf)
 def _horizon_of(family, total, sums):
-    return 1.0
+    return horizon_of(family.members, total, sums.members)
 
 
 @implements(add_own, TiedMixtureOf)
@@ -153,10 +154,10 @@ def _maximize(family, mass, sums, fixed):
         total = 0.0
         for m in range(n_members):
             total += sums.counts[k, m]
-        if total > 0.0 and mass[k] > 0.0 and not fixed[0]:
+        if total > 0.0 and mass[k] > 0.0 and not fixed[0][0]:
             for m in range(n_members):
                 family.weights[k, m] = sums.counts[k, m] / total
-    return maximize(family.members, sums.counts.reshape(-1), sums.members, fixed[1:])
+    return maximize(family.members, sums.counts.reshape(-1), sums.members, fixed[1])
 
 
 @implements(maximize, TiedMixtureOf)
@@ -168,11 +169,11 @@ def _tied_maximize(family, mass, sums, fixed):
         total = 0.0
         for m in range(n_members):
             total += sums.counts[k, m]
-        if total > 0.0 and mass[k] > 0.0 and not fixed[0]:
+        if total > 0.0 and mass[k] > 0.0 and not fixed[0][0]:
             for m in range(n_members):
                 family.weights[k, m] = sums.counts[k, m] / total
-    done = maximize(family.members, sums.counts.reshape(-1), sums.members, fixed[1:])
-    if fixed[2]:
+    done = maximize(family.members, sums.counts.reshape(-1), sums.members, fixed[1])
+    if fixed[1][1]:
         return done
     shared = np.empty((n, n))
     for k in range(n_components):

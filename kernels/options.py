@@ -7,8 +7,10 @@ reassociated (so that they vectorise) and multiply-adds contracted. One trap rem
 infinity instead.
 """
 
+import os
+
 from llvmlite.binding import Linkage
-from numba import njit, types
+from numba import config, njit, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.extending import intrinsic, overload
@@ -16,6 +18,11 @@ from numba.extending import intrinsic, overload
 from .disk_cache import cache_for
 
 FASTMATH = frozenset({"reassoc", "contract", "nsz", "arcp"})
+
+#: Whether vector loads and stores, and reads of the user's rows, compare their places with the
+#: sizes of the arrays, and raise ``IndexError``. For finding errors in kernels: it is slow.
+#: Numba's own check (NUMBA_BOUNDSCHECK=1) sees plain indexing and none of these.
+CHECK_BOUNDS = os.environ.get("FASTEM_CHECK_BOUNDS", "0") not in ("", "0")
 
 
 class _KernelCode(JITCodeLibrary):
@@ -107,7 +114,7 @@ def kernel(function):
     dispatcher = njit(
         nogil=True, fastmath=set(FASTMATH), error_model="numpy", pipeline_class=_Outer
     )(function)
-    dispatcher._cache = cache_for(function)
+    dispatcher._cache = cache_for(function, (CHECK_BOUNDS, config.BOUNDSCHECK))
     # Where another kernel calls it, it is a helper.
     inner = helper(function)
     dispatcher.get_call_template = inner.get_call_template

@@ -16,11 +16,11 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from . import simd
-from .options import inlined, kernel
+from .options import CHECK_BOUNDS, inlined, kernel
 
 #: ``offsets[c]`` is the distance in bytes from the start of a row to its column ``c``;
-#: ``contiguous`` says that columns are neighbours in memory.
-Rows = namedtuple("Rows", "address row_stride offsets contiguous code")
+#: ``contiguous`` says that columns are neighbours in memory, ``count`` how many rows there are.
+Rows = namedtuple("Rows", "address row_stride offsets contiguous code count")
 
 #: The element types that are read in place; ``Rows.code`` is the position in this list. Others are
 #: converted a chunk at a time before they come here.
@@ -44,7 +44,7 @@ def rows_of(array):
     code = READABLE.index(array.dtype.type)
     offsets = np.arange(array.shape[1], dtype=np.int64) * array.strides[1]
     contiguous = bool(np.all(np.diff(offsets) == array.itemsize))
-    return Rows(array.ctypes.data, array.strides[0], offsets, contiguous, code)
+    return Rows(array.ctypes.data, array.strides[0], offsets, contiguous, code, len(array))
 
 
 _DOUBLE = ir.DoubleType()
@@ -118,9 +118,17 @@ def prefetch(typing_context, address):
     return types.void(types.int64), generate
 
 
+@inlined
+def check_rows(rows, first, last):
+    """Raise ``IndexError`` unless rows ``first .. last`` exist, if bounds are to be checked."""
+    if CHECK_BOUNDS and (first < 0 or last >= rows.count):
+        raise IndexError("rows that are to be read are not all within the array")
+
+
 @kernel
 def read_block(rows, first, n, block, width):
     """Copy rows ``first .. first + n - 1`` into ``block``; the last group is filled with zeros."""
+    check_rows(rows, first, first + n - 1)
     n_columns = rows.offsets.shape[0]
     code, stride = rows.code, rows.row_stride
     # Where columns are neighbours, eight rows by four columns are transposed in registers.
@@ -160,6 +168,7 @@ def read_block(rows, first, n, block, width):
 @kernel
 def read_row(rows, i, x):
     """Copy row ``i`` into ``x``."""
+    check_rows(rows, i, i)
     n_columns = rows.offsets.shape[0]
     row = rows.address + i * rows.row_stride
     whole = n_columns // 4 * 4 if rows.contiguous else 0

@@ -5,7 +5,8 @@ across it, which is worth a factor of three in a matrix product. ``Lanes`` makes
 value of this type is one vector of four doubles, and each function here is one instruction or a
 short run of them. The vector is LLVM's own, so it works on any machine LLVM knows.
 
-All arrays are one-dimensional and contiguous; ``index`` counts elements, not vectors.
+All arrays are one-dimensional and contiguous; ``index`` counts elements, not vectors. Numba's check
+of bounds does not see these loads and stores; with ``FASTEM_CHECK_BOUNDS=1`` they check themselves.
 """
 
 import operator
@@ -14,6 +15,8 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_model
+
+from .options import CHECK_BOUNDS
 
 LANES = 4
 
@@ -53,9 +56,22 @@ def _call(builder, name, *arguments):
     return builder.call(function, arguments)
 
 
+def _element(context, builder, array_type, array, index, count=1):
+    """A pointer to ``array[index]``, of which ``count`` elements are meant."""
+    array = context.make_array(array_type)(context, builder, array)
+    if CHECK_BOUNDS:
+        room = builder.sub(array.nitems, ir.Constant(array.nitems.type, count))
+        below = builder.icmp_signed("<", index, ir.Constant(index.type, 0))
+        above = builder.icmp_signed(">", index, room)
+        with cgutils.if_unlikely(builder, builder.or_(below, above)):
+            message = f"{count} elements are not all within the array that they are to be in"
+            context.call_conv.return_user_exc(builder, IndexError, (message,))
+    return builder.gep(array.data, [index])
+
+
 def _address(context, builder, array_type, array, index):
-    data = context.make_array(array_type)(context, builder, array).data
-    return builder.bitcast(builder.gep(data, [index]), _VECTOR.as_pointer())
+    pointer = _element(context, builder, array_type, array, index, LANES)
+    return builder.bitcast(pointer, _VECTOR.as_pointer())
 
 
 @intrinsic
@@ -88,13 +104,12 @@ def pick(typing_context, array, offset, places, index):
     def generate(context, builder, signature, arguments):
         array, offset, places, index = arguments
         array_type, _, places_type, _ = signature.args
-        data = context.make_array(array_type)(context, builder, array).data
-        places = context.make_array(places_type)(context, builder, places).data
         result = _UNDEFINED
         for i in range(LANES):
             at = builder.add(index, ir.Constant(index.type, i))
-            place = builder.add(offset, builder.load(builder.gep(places, [at])))
-            value = builder.load(builder.gep(data, [place]))
+            place = builder.load(_element(context, builder, places_type, places, at))
+            place = builder.add(offset, place)
+            value = builder.load(_element(context, builder, array_type, array, place))
             result = builder.insert_element(result, value, ir.Constant(_INT32, i))
         return result
 

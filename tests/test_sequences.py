@@ -1,6 +1,7 @@
 """Sequences in every form in which people have them."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 
@@ -42,11 +43,21 @@ def test_lists_tuples_and_three_dimensions():
     assert_are(as_sequences(nested), three())
 
 
-def test_one_dimensional_arrays_are_single_columns():
+def test_a_list_of_one_dimensional_arrays_is_the_rows_of_one_sequence():
+    rows = [np.arange(3.0), np.arange(3.0) + 5.0]
+    for given in (rows, tuple(rows), [pd.Series(row) for row in rows]):
+        assert_are(as_sequences(given), [np.stack(rows)])
+    with pytest.raises(ValueError, match=r"different lengths.*\[x.reshape\(-1, 1\) for x in X\]"):
+        as_sequences([np.arange(3.0), np.arange(2.0)])
+    with pytest.raises(ValueError, match=r"Sequence 1 has 1 dimension; .*x.reshape\(-1, 1\)"):
+        as_sequences([np.ones((3, 1)), np.arange(2.0)])
+
+
+def test_an_item_of_a_stream_is_a_sequence_of_one_column():
     parts = [np.arange(3.0), np.arange(2.0)]
-    assert_are(as_sequences(parts), [part[:, None] for part in parts])
-    same = [np.arange(3.0), np.arange(3.0)]
-    assert_are(as_sequences(same), [part[:, None] for part in same])
+    for given in (parts, [pd.Series(part, index=range(7, 7 + len(part))) for part in parts]):
+        (table,) = as_sequences(lambda given=given: iter(given)).tables()
+        assert_are(table, [part[:, None] for part in parts])
 
 
 def test_a_list_of_rows_is_an_array_written_out():

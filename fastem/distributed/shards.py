@@ -411,16 +411,23 @@ def _as_piece(block, of_sequences):
     elif sparse.issparse(block):
         piece = Piece(block.tocsr())
     elif not hasattr(block, "shape"):
-        piece = Piece(list(block))
+        piece = Piece([_column(x) for x in block] if of_sequences else list(block))
         if not of_sequences and is_stream(piece.X):
             # Rows in several arrays: one array can be cut anywhere.
             tables = Stream(piece.X).tables()
             piece = join([_with(Piece(t.X), sample_weight=t.sample_weight) for t in tables])
     elif of_sequences and block.ndim < 3:
-        piece = Piece([block if block.ndim == 2 else block[:, None]])
+        piece = Piece([_column(block)])
     else:
         piece = Piece(block)
     return _with(piece, **extras)
+
+
+def _column(sequence):
+    """A sequence; one of a single dimension as a column."""
+    if np.ndim(sequence) != 1:
+        return sequence
+    return (sequence if isinstance(sequence, np.ndarray) else np.asarray(sequence))[:, None]
 
 
 def _with(piece, **given):

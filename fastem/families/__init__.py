@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..files import FileError
 from .base import ExponentialFamily, Family
 from .categorical import Categorical
 from .compound_dirichlet import DirichletMultinomial
@@ -67,7 +68,7 @@ def family_from_settings(settings, known=()) -> Family:
             return family(**settings)
         if type(family).__name__ == name:
             if family.settings() != settings:
-                raise ValueError(
+                raise FileError(
                     f"The file holds a model of the family {name} with the settings {settings}, "
                     f"and the one that was passed has {family.settings()}."
                 )
@@ -79,7 +80,7 @@ def family_from_settings(settings, known=()) -> Family:
         members = [(family_from_settings(f, known), c) for f, c in settings["members"]]
         return Product(*members)
     if name not in _BY_NAME:
-        raise ValueError(
+        raise FileError(
             f"The file holds a model of the family {name}, which is not one of fastem's. "
             f"Pass it: fastem.load(path, families=[{name}])."
         )

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
+from .. import gate
 from ..kernels import mixture as kernels
 from ..kernels.linear import READY, Linear, LinearSums
 from ..statistics import Statistics
@@ -33,6 +34,8 @@ class Family(ABC):
     separable = False
     #: Whether kernels can do every step, so that the online loop needs no Python.
     compiled = True
+    #: Whether kernels use values of the data as indices, so that :meth:`check_indices` matters.
+    indexes = False
 
     def __eq__(self, other):
         return type(self) is type(other) and self.settings() == other.settings()
@@ -48,6 +51,10 @@ class Family(ABC):
         """The arguments that make this family, as JSON can hold them."""
         return {}
 
+    def beside_weights(self) -> Family:
+        """This family with no parameter called ``weights``: a mixture has some of its own."""
+        return self
+
     def with_zeros(self) -> Family:
         """This family with zeros meant: an outcome of probability zero is impossible."""
         exact = copy.copy(self)
@@ -59,13 +66,30 @@ class Family(ABC):
     def check(self, X: np.ndarray) -> None:  # noqa: B027 (not every family has something to check)
         """Raise ``ValueError`` if some entry of ``X`` is outside the support."""
 
+    def check_indices(self, X: np.ndarray, missing: bool = False) -> None:  # noqa: B027
+        """Raise ``ValueError`` if a value that kernels use as an index is none; NaN if missing."""
+
+    def entry_tests(self, n_columns) -> list | None:
+        """For each column a quick test of one value: whether it is finite and in the support.
+
+        None if only :meth:`check` can tell.
+        """
+        return None
+
     def prepare(self, X: np.ndarray):
         """The columns that kernels read, and the part of the log-density they leave out."""
         return X, None
 
     @abstractmethod
     def pack(self, parameters):
-        """The kernels' form of ``parameters``; raises ``ValueError`` if they are impossible."""
+        """The kernels' form of ``parameters``, whose sizes and values are checked here.
+
+        Raises ``ValueError`` if they are impossible, ``TypeError`` if they are not numbers.
+        """
+
+    @abstractmethod
+    def check_blocks(self, blocks, packed) -> None:
+        """Raise ``ValueError`` unless blocks of statistics have the shapes of a packed family."""
 
     @abstractmethod
     def refresh(self, packed) -> bool:
@@ -90,6 +114,10 @@ class Family(ABC):
     @abstractmethod
     def start(self, centres) -> dict[str, np.ndarray]:
         """Parameters of K components near ``centres`` (K, D), about which to take statistics."""
+
+    def stirred(self, parameters, rng) -> dict[str, np.ndarray]:
+        """Parameters of a start, moved apart at random where they do not depend on the centres."""
+        return parameters
 
     @abstractmethod
     def draw(self, parameters, labels, rng, horizon=None) -> np.ndarray:
@@ -116,6 +144,15 @@ class Family(ABC):
         return sum(array.size for array in parameters.values())
 
     # What follows for all -------------------------------------------------------------------
+
+    def given(self, parameters) -> dict[str, np.ndarray]:
+        """The parameters by name, as arrays of doubles; raises if some are missing."""
+        missing = [name for name in self.parameter_names if name not in parameters]
+        if missing:
+            raise ValueError(
+                f"{self!r} has the parameters {self.parameter_names}; lacking {missing}."
+            )
+        return {name: gate.numbers(name, parameters[name]) for name in self.parameter_names}
 
     def horizon(self, packed, total, buffers):
         """The mean size of an observation, if the family's observations have one."""
@@ -258,17 +295,45 @@ class ExponentialFamily(Family):
     def sample(self, natural, rng):
         """One draw from each row of parameters: (n, P) to (n, D)."""
 
+    def _ask(self, method, argument, shape, *more):
+        """What a method of the user's returns, which must have this shape; None is any size."""
+        answer = gate.numbers(
+            f"{type(self).__name__}.{method}()", getattr(self, method)(argument, *more)
+        )
+        fits = answer.ndim == len(shape) and all(
+            want is None or got == want for got, want in zip(answer.shape, shape, strict=True)
+        )
+        if not fits:
+            wanted = ", ".join("any" if size is None else str(size) for size in shape)
+            raise ValueError(
+                f"{type(self).__name__}.{method}() must return an array of the shape ({wanted}) "
+                f"for an argument of the shape {np.shape(argument)}; it returned one of "
+                f"{answer.shape}."
+            )
+        return answer
+
     def prepare(self, X):
         X = np.asarray(X, dtype=float)
-        return np.ascontiguousarray(self.sufficient(X), dtype=float), self.log_base(X)
+        features = self._ask("sufficient", X, (len(X), None))
+        return np.ascontiguousarray(features), self._ask("log_base", X, (len(X),))
 
     def pack(self, parameters):
-        natural = np.ascontiguousarray(parameters["natural"], dtype=float)
-        offsets = -np.asarray(self.log_partition(natural), dtype=float)
-        if not (np.isfinite(natural).all() and np.isfinite(offsets).all()):
+        natural = np.ascontiguousarray(self.given(parameters)["natural"])
+        if natural.ndim != 2 or 0 in natural.shape:
+            raise ValueError(
+                "natural must have the shape (components, features), with one or more of each; got "
+                f"{natural.shape}."
+            )
+        if not np.isfinite(natural).all():
             raise ValueError(self.failure)
-        expected = np.ascontiguousarray(self.mean(natural), dtype=float)
+        offsets = -self._ask("log_partition", natural, natural.shape[:1])
+        if not np.isfinite(offsets).all():
+            raise ValueError(self.failure)
+        expected = np.ascontiguousarray(self._ask("mean", natural, natural.shape))
         return Linear(READY, natural, natural, offsets, expected)
+
+    def check_blocks(self, blocks, packed):
+        gate.block(blocks, "sums", packed.natural.shape)
 
     def refresh(self, packed):
         return True
@@ -283,27 +348,34 @@ class ExponentialFamily(Family):
         return {"sums": buffers.first}
 
     def disperse(self, blocks, packed):
+        self.check_blocks(blocks, packed)
         return LinearSums(blocks["sums"].copy())
 
     def start(self, centres):
-        return {"natural": self.natural(self.sufficient(np.asarray(centres, dtype=float)))}
+        centres = np.asarray(centres, dtype=float)
+        features = self._ask("sufficient", centres, (len(centres), None))
+        return {"natural": self._ask("natural", features, features.shape)}
 
     def draw(self, parameters, labels, rng, horizon=None):
-        return self.sample(parameters["natural"][labels], rng)
+        natural = parameters["natural"][labels]
+        return self._ask("sample", natural, (len(natural), None), rng)
 
     def cross(self, packed, other, horizon=None):
         return packed.expected @ other.natural.T + other.offsets
 
     def log_joint(self, blocks, mass, packed):
+        self.check_blocks(blocks, packed)
         return float((blocks["sums"] * packed.natural).sum() + mass @ packed.offsets)
 
     def maximize(self, blocks, mass, packed, fixed=()):
+        self.check_blocks(blocks, packed)
         if "natural" in fixed:
             return packed
         alive = mass > 0
         mean = np.where(alive[:, None], blocks["sums"] / np.where(alive, mass, 1)[:, None],
                         packed.expected)  # fmt: skip
-        natural = np.where(alive[:, None], self.natural(mean), packed.natural)
+        natural = self._ask("natural", mean, mean.shape)
+        natural = np.where(alive[:, None], natural, packed.natural)
         return self.pack({"natural": natural})
 
 

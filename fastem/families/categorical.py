@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .. import gate
 from ..kernels.categorical import Categorical as Packed
 from ..kernels.categorical import CategoricalCounts, refresh_categorical
 from .base import Family
@@ -24,6 +25,7 @@ class Categorical(Family):
     parameter_names = ("probabilities",)
     nonnegative = True
     separable = True
+    indexes = True
 
     def __init__(self, n_categories):
         if not (isinstance(n_categories, (int, np.integer)) and n_categories >= 1):
@@ -39,15 +41,37 @@ class Categorical(Family):
         _no_negatives(X, what)
         _first_wrong(X, ~((X >= 0) & (X <= top)) | (X != np.floor(X)), what)
 
+    def check_indices(self, X, missing=False):
+        if X.size == 0:
+            return
+        # One pass for each end, and no copy: NaN that is not expected makes both comparisons fail.
+        least, most = (np.fmin, np.fmax) if missing else (np.minimum, np.maximum)
+        low, high = least.reduce(X, axis=None), most.reduce(X, axis=None)
+        top = self.n_categories - 1
+        if not (low >= 0 and high <= top) and not (missing and np.isnan(low)):
+            raise ValueError(
+                f"Categorical data must be whole numbers from 0 to {top}; they go from {low} to "
+                f"{high}."
+            )
+
+    def entry_tests(self, n_columns):
+        n_categories = self.n_categories
+
+        def is_category(value):
+            return 0.0 <= value < n_categories and value.is_integer()
+
+        return [is_category] * n_columns
+
     def pack(self, parameters):
-        probabilities = np.array(parameters["probabilities"], dtype=float, order="C")
-        if probabilities.ndim != 3 or probabilities.shape[2] != self.n_categories:
+        probabilities = np.array(self.given(parameters)["probabilities"], order="C")
+        wrong = probabilities.ndim != 3 or probabilities.shape[2] != self.n_categories
+        if wrong or 0 in probabilities.shape:
             raise ValueError(
                 f"probabilities must have the shape (components, columns, {self.n_categories}); "
                 f"got {probabilities.shape}."
             )
         if not (probabilities >= 0).all():
-            raise ValueError("probabilities must not be negative.")
+            raise ValueError("probabilities must not be negative or NaN.")
         sums = probabilities.sum(axis=2)
         if not np.allclose(sums, 1.0, rtol=0, atol=1e-6):
             k, c = (int(i) for i in np.argwhere(~np.isclose(sums, 1.0, rtol=0, atol=1e-6))[0])
@@ -55,6 +79,9 @@ class Categorical(Family):
         packed = Packed(probabilities, np.empty_like(probabilities), self.least)
         self.refresh(packed)
         return packed
+
+    def check_blocks(self, blocks, packed):
+        gate.block(blocks, "counts", packed.probabilities.shape)
 
     def refresh(self, packed):
         refresh_categorical(packed)
@@ -70,11 +97,18 @@ class Categorical(Family):
         return {"counts": buffers.counts}
 
     def disperse(self, blocks, packed):
+        self.check_blocks(blocks, packed)
         return CategoricalCounts(blocks["counts"].copy())
 
     def start(self, centres):
         shape = (*np.shape(centres), self.n_categories)
         return {"probabilities": np.full(shape, 1.0 / self.n_categories)}
+
+    def stirred(self, parameters, rng):
+        shares = parameters["probabilities"] * rng.uniform(
+            0.5, 1.5, parameters["probabilities"].shape
+        )
+        return {"probabilities": shares / shares.sum(axis=2, keepdims=True)}
 
     def draw(self, parameters, labels, rng, horizon=None):
         cumulative = np.cumsum(parameters["probabilities"], axis=2)[labels]
@@ -82,6 +116,7 @@ class Categorical(Family):
         return (u > cumulative[:, :, :-1]).sum(axis=2).astype(float)
 
     def log_joint(self, blocks, mass, packed):
+        self.check_blocks(blocks, packed)
         return float((blocks["counts"] * packed.logarithms).sum())
 
     def cross(self, packed, other, horizon=None):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from .. import gate
 from ..drawing import MOST_WORDS, draw_long_document, is_long
 from ..kernels.compound_dirichlet import CompoundDirichlet, LogTopics
 from ..kernels.dirichlet import draw_words, height, own_statistics
 from .base import Family
-from .linear import _check_counts
+from .linear import _check_counts, is_count
 
 __all__ = ["DirichletMultinomial"]
 
@@ -43,8 +44,8 @@ class DirichletMultinomial(Family):
         _check_counts(X, "DirichletMultinomial")
 
     def pack(self, parameters):
-        alphas = np.ascontiguousarray(parameters["alphas"], dtype=float)
-        if alphas.ndim != 2:
+        alphas = np.ascontiguousarray(self.given(parameters)["alphas"])
+        if alphas.ndim != 2 or 0 in alphas.shape:
             raise ValueError(
                 f"alphas must have the shape (components, columns); got {alphas.shape}."
             )
@@ -53,6 +54,12 @@ class DirichletMultinomial(Family):
             at = tuple(int(i) for i in np.argwhere(wrong)[0])
             raise ValueError(f"alphas must be positive and finite; alphas[{at}] is {alphas[at]}.")
         return CompoundDirichlet(alphas)
+
+    def entry_tests(self, n_columns):
+        return [is_count] * n_columns
+
+    def check_blocks(self, blocks, packed):
+        gate.block(blocks, "log_topics", packed.alphas.shape)
 
     def refresh(self, packed):
         return True  # kernels need nothing but α
@@ -67,6 +74,7 @@ class DirichletMultinomial(Family):
         return {"log_topics": buffers.log_topics}
 
     def disperse(self, blocks, packed):
+        self.check_blocks(blocks, packed)
         return LogTopics(blocks["log_topics"].copy())
 
     def start(self, centres):
@@ -104,6 +112,7 @@ class DirichletMultinomial(Family):
         return table
 
     def log_joint(self, blocks, mass, packed):
+        self.check_blocks(blocks, packed)
         return float(
             sum(
                 m * height(alpha, sums / m)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf, dtrtri
 from scipy.spatial.distance import cdist
 
+from .. import gate
 from ..kernels.gaussian_diagonal import DiagonalGaussian, DiagonalMoments, refresh_diagonal
 from ..kernels.gaussian_full import HALF_LOG_2PI, FullGaussian, FullMoments, refresh_full
 from ..kernels.gaussian_full import padded as padded_kernel
@@ -39,6 +42,7 @@ class Gaussian(Family):
 
     parameter_names = ("means", "covariances")
     separable = True
+    moments_kind = Moments
     failure = (
         "Fitting the mixture model failed because some components have ill-defined empirical "
         "covariance (for instance caused by singleton or collapsed samples). Try to decrease the "
@@ -70,6 +74,28 @@ class Gaussian(Family):
     def settings(self):
         return {"covariance_type": self.covariance_type, "reg_covar": self.reg_covar}
 
+    def given(self, parameters):
+        """Means, covariances and, if they are given, factors of the precisions, all checked."""
+        given = super().given(parameters)
+        means = gate.table_of("means", given["means"])
+        shape = self.covariance_shape(*means.shape)
+        why = f" for {len(means)} components and {means.shape[1]} columns"
+        covariances = gate.shaped("covariances", given["covariances"], shape, why)
+        if not np.isfinite(covariances).all():
+            at = np.argwhere(~np.isfinite(covariances))[0]
+            of = "" if self.covariance_type == "tied" else f"; that of component {at[0]} is not"
+            raise ValueError(f"covariances must be finite{of}.")
+        if "precisions_cholesky" in parameters:
+            factors = gate.numbers("precisions_cholesky", parameters["precisions_cholesky"])
+            gate.finite(
+                "precisions_cholesky", gate.shaped("precisions_cholesky", factors, shape, why)
+            )
+            given["precisions_cholesky"] = factors
+        return given
+
+    def entry_tests(self, n_columns):
+        return [math.isfinite] * n_columns
+
     def without_noise(self, packed):
         return packed if packed.blur == 0.0 else packed._replace(blur=0.0)
 
@@ -90,7 +116,13 @@ class Gaussian(Family):
         """``log det`` of the covariance of ``h`` and each ``h'`` together, of shares 1-s and s."""
         raise NotImplementedError
 
+    def check_blocks(self, blocks, packed):
+        shape = packed.means.shape
+        scatter = self.covariance_shape(*shape)
+        gate.moments(blocks, "moments", self.moments_kind, shape, scatter)
+
     def log_joint(self, blocks, mass, packed):
+        self.check_blocks(blocks, packed)
         moments = blocks["moments"]
         total = 0.0
         for h in range(len(mass)):
@@ -108,22 +140,72 @@ def _contiguous(array):
     return np.array(array, dtype=float, order="C")
 
 
+def _triangular(factor):
+    """``U``, upper triangular, with the same ``U Uᵀ`` as a square factor of a precision.
+
+    A factor that is upper triangular, as those that are learned, stays as it is.
+    """
+    if not np.tril(factor, -1).any():
+        return factor
+    # Aᵀ = QL gives A Aᵀ = Lᵀ L. The L of a matrix is the R of the one turned upside down.
+    R = np.linalg.qr(factor.T[::-1, ::-1], mode="r")
+    upper = R[::-1, ::-1].T
+    return upper * np.where(np.diag(upper) < 0, -1.0, 1.0)
+
+
+def _check_diagonals(diagonals, what):
+    """Raise ``ValueError`` unless diagonals, the entries along the last axis, are positive."""
+    if not (diagonals > 0).all():
+        at = tuple(int(i) for i in np.argwhere(~(diagonals > 0))[0])
+        raise ValueError(f"{what} must be positive; that at {list(at)} is {diagonals[at]}.")
+
+
+def _check_factors(covariances, factors):
+    """Raise ``ValueError`` for matrices that cannot be covariances, or factors of precisions.
+
+    Factors take the place of a decomposition, so that only what is quick is compared.
+    """
+    if not np.allclose(covariances, np.swapaxes(covariances, -1, -2)):
+        raise ValueError("The covariances are not symmetric.")
+    for what, matrices in (("covariances", covariances), ("precisions_cholesky", factors)):
+        _check_diagonals(np.diagonal(matrices, axis1=-2, axis2=-1), f"The diagonal of {what}")
+
+
+def _check_definite(covariances):
+    """Raise ``ValueError`` for covariances from which nothing can be drawn."""
+    eigenvalues = np.linalg.eigvalsh(covariances)
+    wrong = eigenvalues[:, 0] < -1e-8 * np.abs(eigenvalues).max(axis=1)
+    if wrong.any():
+        k = int(np.argmax(wrong))
+        raise ValueError(_not_positive_definite(f"The covariance of component {k}"))
+
+
 class _Full(Gaussian):
+    @staticmethod
+    def covariance_shape(n_components, n_columns):
+        """The shape of covariances, of factors of precisions and of the scatter."""
+        return n_components, n_columns, n_columns
+
     def pack(self, parameters):
-        means = _contiguous(parameters["means"])
+        given = self.given(parameters)
+        means = _contiguous(given["means"])
         n_components, n_columns = means.shape
         size = padded(n_columns)
         packed = FullGaussian(
             means,
-            _contiguous(parameters["covariances"]),
+            _contiguous(given["covariances"]),
             np.zeros((n_components, size * size)),
             np.zeros(n_components),
             self.reg_covar,
         )
-        if "precisions_cholesky" in parameters:
-            for k, upper in enumerate(parameters["precisions_cholesky"]):
-                packed.factors[k].reshape(size, size)[:n_columns, :n_columns] = np.transpose(upper)
-                packed.offsets[k] = _offset(np.diag(upper))
+        if "precisions_cholesky" in given:
+            factors = given["precisions_cholesky"]
+            _check_factors(packed.covariances, factors)
+            for k, factor in enumerate(factors):
+                upper = _triangular(factor)
+                packed.factors[k].reshape(size, size)[:n_columns, :n_columns] = upper.T
+                # As scikit-learn has it, which takes every factor for a triangular one.
+                packed.offsets[k] = _offset(np.diag(factor))
             return packed
         for k in range(n_components):
             covariance = packed.covariances[k]
@@ -176,6 +258,7 @@ class _Full(Gaussian):
         return {"moments": Moments(mass, packed.means + shift, scatter)}
 
     def disperse(self, blocks, packed):
+        self.check_blocks(blocks, packed)
         moments = blocks["moments"]
         buffers = self.buffers(packed)
         n_components, n_columns = packed.means.shape
@@ -196,6 +279,7 @@ class _Full(Gaussian):
     def draw(self, parameters, labels, rng, horizon=None):
         means, covariances = parameters["means"], parameters["covariances"]
         X = np.empty((len(labels), means.shape[1]))
+        _check_definite(covariances)
         for k in np.unique(labels):
             chosen = labels == k
             X[chosen] = rng.multivariate_normal(means[k], covariances[k], chosen.sum())
@@ -237,23 +321,34 @@ class _Full(Gaussian):
 
 
 class _Tied(Gaussian):
+    moments_kind = SharedMoments
+
+    @staticmethod
+    def covariance_shape(n_components, n_columns):
+        """The shape of the covariance, of the factor of the precision and of the scatter."""
+        return n_columns, n_columns
+
     def pack(self, parameters):
-        means = _contiguous(parameters["means"])
+        given = self.given(parameters)
+        means = _contiguous(given["means"])
         n_components, n_columns = means.shape
         size = padded(n_columns)
         packed = TiedGaussian(
             means,
-            _contiguous(parameters["covariances"]),
+            _contiguous(given["covariances"]),
             np.zeros(size * size),
             np.zeros(1),
             np.zeros((n_components, size)),
             np.full((n_components, size), np.sqrt(0.5)),
             self.reg_covar,
         )
-        if "precisions_cholesky" in parameters:
-            upper = np.asarray(parameters["precisions_cholesky"], dtype=float)
+        if "precisions_cholesky" in given:
+            factor = given["precisions_cholesky"]
+            _check_factors(packed.covariance, factor)
+            upper = _triangular(factor)
             packed.factor.reshape(size, size)[:n_columns, :n_columns] = upper.T
-            packed.offset[0] = _offset(np.diag(upper))
+            # As scikit-learn has it, which takes every factor for a triangular one.
+            packed.offset[0] = _offset(np.diag(factor))
             packed.whitened[:, :n_columns] = (means - means[0]) @ upper
             return packed
         if not np.allclose(packed.covariance, packed.covariance.T):
@@ -292,6 +387,7 @@ class _Tied(Gaussian):
         return {"moments": SharedMoments(mass, packed.means + shift, scatter)}
 
     def disperse(self, blocks, packed):
+        self.check_blocks(blocks, packed)
         moments = blocks["moments"]
         buffers = self.buffers(packed)
         n_columns = packed.means.shape[1]
@@ -311,6 +407,7 @@ class _Tied(Gaussian):
     def draw(self, parameters, labels, rng, horizon=None):
         means = parameters["means"]
         zero = np.zeros(means.shape[1])
+        _check_definite(parameters["covariances"][None])
         noise = rng.multivariate_normal(zero, parameters["covariances"], len(labels))
         return means[labels] + noise
 
@@ -342,6 +439,7 @@ class _Tied(Gaussian):
         return constant - 0.5 * spread[np.arange(len(mass)), orders].sum(axis=1)
 
     def log_joint(self, blocks, mass, packed):
+        self.check_blocks(blocks, packed)
         moments = blocks["moments"]
         n_columns = packed.means.shape[1]
         size = padded(n_columns)
@@ -387,27 +485,39 @@ def shared_pooling(weights, steps, within, total, orders):
 class _Diagonal(Gaussian):
     spherical = False
 
+    @staticmethod
+    def covariance_shape(n_components, n_columns):
+        """The shape of variances, of their inverse roots and of the scatter."""
+        return n_components, n_columns
+
+    def given(self, parameters):
+        given = super().given(parameters)
+        # Rows of one component each, so that the error can name it.
+        variances = given["covariances"].reshape(len(given["means"]), -1)
+        wrong = ~(variances > 0).all(axis=1)
+        if wrong.any():
+            k = int(np.argmax(wrong))
+            raise ValueError(_not_positive_definite(f"A variance of component {k}", False))
+        return given
+
     def pack(self, parameters):
-        means = _contiguous(parameters["means"])
+        given = self.given(parameters)
+        means = _contiguous(given["means"])
         packed = DiagonalGaussian(
             means,
-            _contiguous(self.variances(parameters)),
+            _contiguous(self.variances(given)),
             np.zeros_like(means),
             np.zeros(len(means)),
             self.spherical,
             self.reg_covar,
         )
-        if "precisions_cholesky" in parameters:
-            roots = np.asarray(parameters["precisions_cholesky"], dtype=float)
+        if "precisions_cholesky" in given:
+            roots = given["precisions_cholesky"]
+            _check_diagonals(roots, "precisions_cholesky")
             packed.scales[:] = (roots[:, None] if self.spherical else roots) * np.sqrt(0.5)
             for k, row in enumerate(packed.scales):
                 packed.offsets[k] = _offset(row * np.sqrt(2.0))
             return packed
-        variances = packed.variances
-        wrong = ~((variances > 0) & np.isfinite(variances)).all(axis=1)
-        if wrong.any():
-            k = int(np.argmax(wrong))
-            raise ValueError(_not_positive_definite(f"A variance of component {k}", False))
         self.refresh(packed)
         return packed
 
@@ -442,6 +552,7 @@ class _Diagonal(Gaussian):
         return scatter
 
     def disperse(self, blocks, packed):
+        self.check_blocks(blocks, packed)
         moments = blocks["moments"]
         shift = moments.mean - packed.means
         first = moments.mass[:, None] * shift
@@ -479,6 +590,10 @@ class _Diagonal(Gaussian):
 
 class _Spherical(_Diagonal):
     spherical = True
+
+    @staticmethod
+    def covariance_shape(n_components, n_columns):
+        return (n_components,)
 
     def variances(self, parameters):
         n_columns = parameters["means"].shape[1]

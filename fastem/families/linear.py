@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
+from .. import gate
 from ..drawing import check_drawable
 from ..kernels import linear as kernels
 from ..kernels.linear import Linear, LinearSums, Shaped, refresh_linear, refresh_shaped
@@ -38,11 +41,17 @@ class _LinearFamily(Family):
     #: What parameters may be: the words of an error, and a test.
     domain = ("positive and finite", lambda values: np.isfinite(values) & (values > 0))
 
+    #: Whether one value is finite and in the support.
+    in_support: Callable
+
+    def entry_tests(self, n_columns):
+        return [self.in_support] * n_columns
+
     def pack(self, parameters):
-        arrays = [np.asarray(parameters[name], dtype=float) for name in self.parameter_names]
+        arrays = list(self.given(parameters).values())
         words, inside = self.domain
         for name, array in zip(self.parameter_names, arrays, strict=True):
-            if array.ndim != 2 or array.shape != arrays[0].shape:
+            if array.ndim != 2 or array.shape != arrays[0].shape or 0 in array.shape:
                 raise ValueError(
                     f"{name} must have the shape (components, columns), the same for all "
                     f"parameters; got {array.shape}."
@@ -59,6 +68,9 @@ class _LinearFamily(Family):
         self.refresh(packed)
         return packed
 
+    def check_blocks(self, blocks, packed):
+        gate.block(blocks, "sums", packed.natural.shape)
+
     def refresh(self, packed):
         refresh_linear(packed)
         return True
@@ -74,9 +86,11 @@ class _LinearFamily(Family):
         return {"sums": buffers.first}
 
     def disperse(self, blocks, packed):
+        self.check_blocks(blocks, packed)
         return LinearSums(blocks["sums"].copy())
 
     def log_joint(self, blocks, mass, packed):
+        self.check_blocks(blocks, packed)
         return float((blocks["sums"] * packed.natural).sum() + mass @ packed.offsets)
 
     def cross(self, packed, other, horizon=None):
@@ -98,6 +112,11 @@ class _LinearFamily(Family):
         alive = mass > 0
         missed = self.missed(blocks["sums"][alive] / mass[alive, None], _rows(packed, alive))
         return missed is not None and bool(np.diag(missed).any())
+
+
+def is_count(value) -> bool:
+    """Whether a number is whole and not negative."""
+    return 0.0 <= value < np.inf and value.is_integer()
 
 
 def _first_wrong(X, wrong, what):
@@ -127,6 +146,8 @@ class Poisson(_LinearFamily):
     parameter_names = ("rates",)
     domain = ("zero or more, and finite", lambda values: np.isfinite(values) & (values >= 0))
 
+    in_support = staticmethod(is_count)
+
     def check(self, X):
         _check_counts(X, "Poisson")
 
@@ -147,6 +168,8 @@ class Bernoulli(_LinearFamily):
     separable = True
     parameter_names = ("probabilities",)
     domain = ("between 0 and 1", lambda values: (values >= 0) & (values <= 1))
+
+    in_support = staticmethod(lambda value: value in (0.0, 1.0))
 
     def check(self, X):
         _no_negatives(X, "Bernoulli data must be 0 or 1")
@@ -179,6 +202,8 @@ class Multinomial(_LinearFamily):
     parameter_names = ("probabilities",)
     domain = ("between 0 and 1", lambda values: (values >= 0) & (values <= 1))
 
+    in_support = staticmethod(is_count)
+
     def __init__(self, n_trials=None):
         self.n_trials = n_trials
 
@@ -189,11 +214,12 @@ class Multinomial(_LinearFamily):
         _check_counts(X, "Multinomial")
 
     def pack(self, parameters):
-        sums = np.sum(parameters["probabilities"], axis=1)
+        packed = super().pack(parameters)
+        sums = packed.parameters.sum(axis=1)
         if not np.allclose(sums, 1.0, rtol=0, atol=1e-6):
             k = int(np.argmax(np.abs(sums - 1.0)))
             raise ValueError(f"probabilities[{k}] must sum to one; it sums to {sums[k]}.")
-        return super().pack(parameters)
+        return packed
 
     def missed(self, expected, packed):
         return _outcomes_missed(expected, packed.parameters)
@@ -224,6 +250,8 @@ class Exponential(_LinearFamily):
     kind = kernels.EXPONENTIAL
     separable = True
     parameter_names = ("scales",)
+
+    in_support = staticmethod(lambda value: 0.0 <= value < np.inf)
 
     def check(self, X):
         _no_negatives(X, "Exponential data cannot be negative")
@@ -256,6 +284,8 @@ class Gamma(_ShapedFamily):
         "Use fewer components, or add points."
     )
 
+    in_support = staticmethod(lambda value: 0.0 < value < np.inf)
+
     def check(self, X):
         _no_negatives(X, "Gamma data must be positive")
         _first_wrong(X, ~(X > 0), "Gamma data must be positive")
@@ -276,6 +306,8 @@ class Beta(_ShapedFamily):
         "The beta shapes of some component do not exist: all its weight is on one value. "
         "Use fewer components, or add points."
     )
+
+    in_support = staticmethod(lambda value: 0.0 < value < 1.0)
 
     def check(self, X):
         _no_negatives(X, "Beta data must lie strictly between 0 and 1")

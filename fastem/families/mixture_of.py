@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 from scipy.special import xlogy
 
+from .. import gate
 from ..kernels import mixture_of as kernels
 from ..matching import MOST, all_orders, matched
 from .base import Family
@@ -12,11 +15,15 @@ from .gaussian import Gaussian, pooled_spread, shared_pooling
 
 __all__ = ["MixtureOf"]
 
+#: What those statistics of members are called whose own name is taken.
+_INNER_NAMES = {"counts": "member_counts"}
+
 
 class MixtureOf(Family):
     """Each component a mixture of members of another family, as the states of a GMM-HMM are.
 
-    Parameters: ``weights`` (K, M), and those of the members with the axes (K, M) first.
+    Parameters: ``weights`` (K, M), and those of the members with the axes (K, M) first. In a
+    :class:`~fastem.Mixture`, which has weights of its own, they are ``member_weights``.
 
     Parameters
     ----------
@@ -30,6 +37,18 @@ class MixtureOf(Family):
     def __init__(self, member: Family, n_members: int):
         if not isinstance(member, Family):
             raise ValueError(f"member must be a family; got {member!r}.")
+        if isinstance(member, MixtureOf):
+            raise ValueError(
+                "A mixture of mixtures is a mixture: give MixtureOf the family of the inner "
+                f"members, and as many as there are of them in all; got the member {member!r}."
+            )
+        if any(
+            getattr(f, "covariance_type", None) == "tied" for f in getattr(member, "families", ())
+        ):
+            raise ValueError(
+                "Within a product, the members of a mixture cannot share a covariance: take "
+                f"another covariance_type than 'tied'; got the member {member!r}."
+            )
         if not (isinstance(n_members, (int, np.integer)) and n_members >= 1):
             raise ValueError(f"n_members must be a whole number >= 1; got {n_members!r}.")
         #: As it was given; ``member`` is what is computed with.
@@ -37,11 +56,21 @@ class MixtureOf(Family):
         self.tied = getattr(member, "covariance_type", None) == "tied"
         self.member = Gaussian("full", member.reg_covar) if self.tied else member
         self.n_members = int(n_members)
-        self.parameter_names = ("weights", *member.parameter_names)
+        self.weights_name = "weights"
         self.failure = member.failure
         self.compiled = member.compiled
         self.nonnegative = member.nonnegative
         self.separable = member.separable
+        self.indexes = member.indexes
+
+    @property
+    def parameter_names(self):
+        return (self.weights_name, *self.kind.parameter_names)
+
+    def beside_weights(self):
+        renamed = copy.copy(self)
+        renamed.weights_name = "member_weights"
+        return renamed
 
     def with_zeros(self):
         exact = super().with_zeros()
@@ -59,29 +88,49 @@ class MixtureOf(Family):
     def check(self, X):
         self.member.check(X)
 
+    def check_indices(self, X, missing=False):
+        self.member.check_indices(X, missing)
+
+    def entry_tests(self, n_columns):
+        return self.member.entry_tests(n_columns)
+
     def prepare(self, X):
         return self.member.prepare(X)
 
     def _flat(self, parameters):
         """The parameters of the members, all components one after another."""
+        n_components = len(parameters[self.weights_name])
         flat = {}
         for name in self.member.parameter_names:
             array = np.asarray(parameters[name], dtype=float)
-            if self.tied and name == "covariances":
+            shared = self._is_shared(name)
+            axes = (n_components,) if shared else (n_components, self.n_members)
+            if array.shape[: len(axes)] != axes:
+                raise ValueError(
+                    f"{name} must have the shape {axes} and more, as {self.weights_name} are those "
+                    f"of {n_components} components of {self.n_members} members; got {array.shape}."
+                )
+            if shared:
                 array = np.repeat(array[:, None], self.n_members, axis=1)
             flat[name] = array.reshape(-1, *array.shape[2:])
         return flat
 
+    def _is_shared(self, name):
+        """Whether the members of a component share a parameter."""
+        return self.tied and name == "covariances"
+
     def pack(self, parameters):
-        weights = np.array(parameters["weights"], dtype=float, order="C")
-        if weights.ndim != 2 or weights.shape[1] != self.n_members:
+        given = self.given(parameters)
+        weights = np.array(given[self.weights_name], order="C")
+        if weights.ndim != 2 or weights.shape[1] != self.n_members or len(weights) == 0:
             raise ValueError(
-                f"weights must have the shape (components, {self.n_members}); got {weights.shape}."
+                f"{self.weights_name} must have the shape (components, {self.n_members}); got "
+                f"{weights.shape}."
             )
         if not (weights >= 0).all() or not np.allclose(weights.sum(axis=1), 1, rtol=0, atol=1e-6):
             raise ValueError("The weights of the members must not be negative, and sum to one.")
         kind = kernels.TiedMixtureOf if self.tied else kernels.MixtureOf
-        packed = kind(weights, np.empty_like(weights), self.member.pack(self._flat(parameters)))
+        packed = kind(weights, np.empty_like(weights), self.member.pack(self._flat(given)))
         self._refresh_weights(packed)
         return packed
 
@@ -95,11 +144,7 @@ class MixtureOf(Family):
         return self.member.refresh(packed.members)
 
     def unpack(self, packed):
-        parameters = {"weights": packed.weights}
-        for name, array in self.member.unpack(packed.members).items():
-            array = array.reshape(-1, self.n_members, *array.shape[1:])
-            parameters[name] = array[:, 0] if self.tied and name == "covariances" else array
-        return parameters
+        return self._grouped(packed.weights, self.member.unpack(packed.members))
 
     def size(self, packed):
         return len(packed.weights), self.member.size(packed.members)[1]
@@ -111,30 +156,81 @@ class MixtureOf(Family):
 
     def collect(self, packed, mass, buffers):
         inner = self.member.collect(packed.members, buffers.counts.ravel(), buffers.members)
+        # Members may have counts of their own.
+        inner = {_INNER_NAMES.get(name, name): block for name, block in inner.items()}
         return {"counts": buffers.counts, **inner}
 
+    @staticmethod
+    def _inner(blocks):
+        """The statistics of the members, by their own names."""
+        outer_names = {outer: name for name, outer in _INNER_NAMES.items()}
+        return {
+            outer_names.get(name, name): block for name, block in blocks.items() if name != "counts"
+        }
+
+    def check_blocks(self, blocks, packed):
+        gate.block(blocks, "counts", packed.weights.shape)
+        self.member.check_blocks(self._inner(blocks), packed.members)
+
     def disperse(self, blocks, packed):
+        self.check_blocks(blocks, packed)
         return kernels.MixtureOfSums(
-            blocks["counts"].copy(), self.member.disperse(blocks, packed.members)
+            blocks["counts"].copy(), self.member.disperse(self._inner(blocks), packed.members)
         )
+
+    def flags(self, fixed):
+        return np.array([self.weights_name in fixed]), self.member.flags(fixed)
+
+    def horizon(self, packed, total, buffers):
+        return self.member.horizon(packed.members, total, buffers.members)
+
+    def kernel_horizon(self, horizon):
+        return self.member.kernel_horizon(horizon)
+
+    def maximize(self, blocks, mass, packed, fixed=()):
+        if self.compiled:
+            return super().maximize(blocks, mass, packed, fixed)
+        # Kernels cannot maximize members of the user's own.
+        self.check_blocks(blocks, packed)
+        counts = blocks["counts"]
+        totals = counts.sum(axis=1)
+        alive = (totals > 0) & (mass > 0)
+        weights = packed.weights.copy()
+        if self.weights_name not in fixed:
+            weights[alive] = counts[alive] / totals[alive, None]
+        members = self.member.maximize(self._inner(blocks), counts.ravel(), packed.members, fixed)
+        packed = type(packed)(weights, np.empty_like(weights), members)
+        self._refresh_weights(packed)
+        return packed
 
     def start(self, centres):
         centres = np.asarray(centres, dtype=float)
         n_components, n_columns = centres.shape
         # Members that are all alike would stay so: they begin a little apart.
         spread = 0.1 * (centres.std(axis=0) + 1e-3 * (np.abs(centres).mean(axis=0) + 1))
-        shifts = np.random.default_rng(0).standard_normal((n_components, self.n_members, n_columns))
+        rng = np.random.default_rng(0)
+        shifts = rng.standard_normal((n_components, self.n_members, n_columns))
         if self.n_members == 1:
             shifts[:] = 0.0
         apart = (centres[:, None] + spread * shifts).reshape(-1, n_columns)
-        parameters = {"weights": np.full((n_components, self.n_members), 1.0 / self.n_members)}
-        for name, array in self.member.start(apart).items():
-            array = np.asarray(array).reshape(n_components, self.n_members, *np.shape(array)[1:])
-            parameters[name] = array[:, 0] if self.tied and name == "covariances" else array
+        if self.nonnegative:
+            apart = np.abs(apart)
+        started = self.member.start(apart)
+        if self.n_members > 1:
+            started = self.member.stirred(started, rng)
+        return self._grouped(np.full((n_components, self.n_members), 1.0 / self.n_members), started)
+
+    def _grouped(self, weights, flat):
+        """All parameters, those of the members with the axes (K, M) first."""
+        parameters = {self.weights_name: weights}
+        for name, array in flat.items():
+            array = np.asarray(array)
+            array = array.reshape(-1, self.n_members, *array.shape[1:])
+            parameters[name] = array[:, 0] if self._is_shared(name) else array
         return parameters
 
     def draw(self, parameters, labels, rng, horizon=None):
-        cumulative = np.cumsum(parameters["weights"], axis=1)[labels]
+        cumulative = np.cumsum(parameters[self.weights_name], axis=1)[labels]
         chosen = (rng.random(len(labels))[:, None] > cumulative[:, :-1]).sum(axis=1)
         members = np.asarray(labels) * self.n_members + chosen
         return self.member.draw(self._flat(parameters), members, rng, horizon)
@@ -212,7 +308,7 @@ class MixtureOf(Family):
             w[:, None] * p.weights for w, p in ((mass, packed), (other_mass, other))
         )
         both = counts[:, None, :, None] + other_counts[None, :, None, :]
-        if "weights" in fixed:
+        if self.weights_name in fixed:
             with np.errstate(divide="ignore", invalid="ignore"):
                 logs = np.log(packed.weights)[:, None, :, None]
                 choice, whole = np.where(both > 0, both * logs, 0.0), 0.0
@@ -263,17 +359,19 @@ class MixtureOf(Family):
         return value, best
 
     def log_joint(self, blocks, mass, packed):
+        self.check_blocks(blocks, packed)
         counts = blocks["counts"]
         counted = counts > 0
         choice = np.sum(counts[counted] * packed.logarithms[counted])
-        inner = {name: block for name, block in blocks.items() if name != "counts"}
-        return float(choice + self.member.log_joint(inner, counts.ravel(), packed.members))
+        inner = self.member.log_joint(self._inner(blocks), counts.ravel(), packed.members)
+        return float(choice + inner)
 
     def n_parameters(self, parameters):
-        weights = parameters["weights"]
-        n_components, n_columns = weights.shape[0], np.shape(parameters["means"])[-1]
+        weights = parameters[self.weights_name]
+        n_components = len(weights)
         members = self.member.n_parameters(self._flat(parameters))
         if self.tied:
+            n_columns = np.shape(parameters["means"])[-1]
             shared = n_columns * (n_columns + 1) // 2
             members -= n_components * (self.n_members - 1) * shared
         return members + weights.size - n_components

@@ -43,6 +43,11 @@ class Product(Family):
                     "Each member of a product is a pair of a family and its columns, such as "
                     f"(Poisson(), 3); got {member!r}."
                 ) from None
+            if not isinstance(family, Family):
+                raise ValueError(
+                    "Each member of a product is a pair of a family and its columns, such as "
+                    f"(Poisson(), 3); got {family!r} for a family."
+                )
             if isinstance(columns, (int, np.integer)):
                 columns = range(following, following + int(columns))
             columns = [int(c) for c in columns]
@@ -60,6 +65,8 @@ class Product(Family):
             raise ValueError(
                 f"The columns of a product must be 0 .. {len(flat) - 1}, each once; got {flat}."
             )
+        self.n_columns = len(flat)
+        self.indexes = any(family.indexes for family in self.families)
         self.compiled = all(family.compiled for family in self.families)
         self.nonnegative = any(family.nonnegative for family in self.families)
 
@@ -108,14 +115,40 @@ class Product(Family):
             for key, value in part.items()
         }
 
+    def _check_width(self, n_columns):
+        if n_columns != self.n_columns:
+            raise ValueError(
+                f"The data have {n_columns} columns, and the families of this product take "
+                f"{self.n_columns} in all: {self!r}."
+            )
+
     def check(self, X):
+        self._check_width(X.shape[1])
         for family, columns in zip(self.families, self.columns, strict=True):
             try:
                 family.check(X[:, columns])
             except ValueError as error:
                 raise ValueError(f"{error} (counting columns from {columns[0]})") from None
 
+    def check_indices(self, X, missing=False):
+        self._check_width(X.shape[1])
+        for family, columns in zip(self.families, self.columns, strict=True):
+            if family.indexes:
+                family.check_indices(X[:, columns], missing)
+
+    def entry_tests(self, n_columns):
+        self._check_width(n_columns)
+        tests = [None] * n_columns
+        for family, columns in zip(self.families, self.columns, strict=True):
+            mine = family.entry_tests(len(columns))
+            if mine is None:
+                return None
+            for column, test in zip(columns, mine, strict=True):
+                tests[column] = test
+        return tests
+
     def prepare(self, X):
+        self._check_width(X.shape[1])
         flat = [c for columns in self.columns for c in columns]
         if self.compiled and flat == list(range(len(flat))):
             return X, None
@@ -128,7 +161,27 @@ class Product(Family):
         return np.concatenate(parts, axis=1), base
 
     def pack(self, parameters):
-        return tuple(f.pack(self._part(parameters, name)) for name, f in self._members())
+        packed = []
+        for (name, family), columns in zip(self._members(), self.columns, strict=True):
+            try:
+                member = family.pack(self._part(parameters, name))
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"Of the parameters {name}_...: {error}") from error
+            # The features of a family of the user's own are as many as it likes.
+            n_columns = family.size(member)[1]
+            if family.compiled and n_columns != len(columns):
+                raise ValueError(
+                    f"The parameters {name}_... are those of {n_columns} columns, and {family!r} "
+                    f"has {len(columns)} columns of this product."
+                )
+            packed.append(member)
+        packed = tuple(packed)
+        self.size(packed)  # raises for members with different numbers of components
+        return packed
+
+    def check_blocks(self, blocks, packed):
+        for (name, family), p in zip(self._members(), packed, strict=True):
+            family.check_blocks(self._part(blocks, name), p)
 
     def refresh(self, packed):
         return all(f.refresh(p) for f, p in zip(self.families, packed, strict=True))
@@ -181,8 +234,13 @@ class Product(Family):
         )  # fmt: skip
 
     def start(self, centres):
+        self._check_width(np.shape(centres)[1])
         pairs = zip(self.families, self.columns, strict=True)
         return self._join([f.start(np.asarray(centres)[:, c]) for f, c in pairs])
+
+    def stirred(self, parameters, rng):
+        parts = ((f, self._part(parameters, name)) for name, f in self._members())
+        return self._join([f.stirred(part, rng) for f, part in parts])
 
     def draw(self, parameters, labels, rng, horizon=None):
         X = np.empty((len(labels), sum(map(len, self.columns))))
