@@ -356,6 +356,8 @@ def test_what_a_family_of_ones_own_returns_is_compared(method, answer):
 
 # Mixtures as components ---------------------------------------------------------------------------
 
+# One with statistics of the name of the mixture's own, one whose observations have a size, one
+# within which there are several, one that kernels cannot maximize: each compiles its own kernels.
 MEMBERS = {
     "poisson": (Poisson(), gate_driver.COUNTS),
     "categorical": (Categorical(4), gate_driver.SYMBOLS),
@@ -366,8 +368,16 @@ MEMBERS = {
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("name", MEMBERS)
-@pytest.mark.parametrize("make", [fastem.Mixture, fastem.HMM])
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (fastem.HMM, "poisson"),
+        (fastem.HMM, "product"),
+        (fastem.Mixture, "categorical"),
+        (fastem.Mixture, "multinomial"),
+        (fastem.Mixture, "own"),
+    ],
+)
 def test_one_member_is_the_plain_family(make, name):
     member, X = MEMBERS[name]
     settings = {"random_state": 0}
@@ -381,7 +391,7 @@ def test_one_member_is_the_plain_family(make, name):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("name", MEMBERS)
+@pytest.mark.parametrize("name", ["poisson", "categorical", "own"])
 def test_a_mixture_of_mixtures_is_a_mixture(name):
     """Its likelihood is that of the flat mixture of all members, and EM raises it."""
     member, X = MEMBERS[name]
