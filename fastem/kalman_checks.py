@@ -10,8 +10,9 @@ import numpy as np
 
 from .statistics import Moments, Statistics
 
-__all__ = ["AXES", "COVARIANCES", "VARYING", "as_numbers", "check_entries", "check_statistics",
-           "check_system", "check_times", "promoted"]  # fmt: skip
+__all__ = ["AXES", "COVARIANCES", "VARYING", "as_numbers", "check_constant", "check_covariance",
+           "check_entries", "check_statistics", "check_system", "check_times",
+           "promoted"]  # fmt: skip
 
 #: Axes of each parameter when it is constant in time, and which of them count states (d) and
 #: observed coordinates (p).
@@ -83,7 +84,7 @@ def check_system(parameters, *, trusted=False) -> dict[str, np.ndarray]:
             raise ValueError(f"{name} contains NaN or infinity.{overflow if trusted else ''}")
     if not trusted:
         for name in COVARIANCES:
-            _check_covariance(name, arrays[name])
+            check_covariance(name, arrays[name])
     return arrays
 
 
@@ -104,7 +105,8 @@ def _check_shape(name, array, sizes):
         raise ValueError(f"{name} is empty: its shape is {array.shape}.")
 
 
-def _check_covariance(name, array):
+def check_covariance(name, array) -> None:
+    """Raise ``ValueError`` unless this is a covariance, or one for each step."""
     stack = array.reshape(-1, *array.shape[-2:])
     scales = np.abs(stack).max(axis=(1, 2))
     skew = np.abs(stack - stack.transpose(0, 2, 1)).max(axis=(1, 2))
@@ -129,6 +131,18 @@ def _check_covariance(name, array):
             f"{place(t)} is not positive semidefinite: its least eigenvalue is "
             f"{least[t] * units[t]:.3g}."
         )
+
+
+def check_constant(parameters) -> None:
+    """Raise ``ValueError`` if some parameter changes with time."""
+    for name, axes in AXES.items():
+        shape = np.shape(parameters[name])
+        if len(shape) > len(axes):
+            raise ValueError(
+                f"{name} changes with time: its shape is {shape}. Such systems can be filtered, "
+                "smoothed and sampled, and em can learn the rest; for everything else, fit and "
+                "partial_fit included, a system must be constant."
+            )
 
 
 def check_times(parameters, longest: int) -> None:

@@ -6,7 +6,14 @@ import numpy as np
 
 from . import algebra
 from .data import wherever
-from .kalman_checks import AXES, check_entries, check_statistics, check_system, check_times
+from .kalman_checks import (
+    AXES,
+    check_constant,
+    check_entries,
+    check_statistics,
+    check_system,
+    check_times,
+)
 from .kalman_constrained import constrained_regression
 from .kalman_data import Observations, as_observations, as_table
 from .kernels import (
@@ -191,14 +198,7 @@ class KalmanModel:
         return any(getattr(self, NAMES[name]).ndim > len(axes) for name, axes in AXES.items())
 
     def _check_constant(self):
-        for name, axes in AXES.items():
-            shape = getattr(self, NAMES[name]).shape
-            if len(shape) > len(axes):
-                raise ValueError(
-                    f"{name} changes with time: its shape is {shape}. Such systems can be "
-                    "filtered, smoothed and sampled, and em can learn the rest; for everything "
-                    "else, fit and partial_fit included, a system must be constant."
-                )
+        check_constant(self.parameters)
 
     def check_same_kind(self, other) -> None:
         """Raise ``ValueError`` unless ``other`` is a Kalman filter of the same sizes."""
