@@ -17,10 +17,9 @@ from .kalman_checks import (
 from .kalman_constrained import constrained_regression
 from .kalman_data import Observations, as_observations, as_table
 from .kernels import (
+    kalman_entry,
     kalman_maximize,
-    kalman_online,
     kalman_own,
-    kalman_pieces,
     kalman_statistics,
 )
 from .kernels.kalman_system import workspace
@@ -296,11 +295,11 @@ class KalmanModel:
         def one(part):
             x, w, names = workspace(system, longest, direct)
             if part.is_long and not with_rest and not names.varies:
-                x, sequence, step = kalman_pieces.expect_long(
+                sequence, step = kalman_entry.expect_long(
                     x, w, X, kinds, starts, part.order, weights, sequences.centre
                 )
             else:
-                x, sequence, step = kalman_statistics.expect(
+                sequence, step = kalman_entry.expect(
                     x, w, X, kinds, starts, part.order, part.shares, weights,
                     sequences.centre, with_rest, False, np.empty(0),
                 )  # fmt: skip
@@ -361,7 +360,7 @@ class KalmanModel:
 
         def one(part):
             x, w, _ = workspace(system, longest, direct)
-            _, sequence, step = kalman_statistics.expect(
+            sequence, step = kalman_entry.expect(
                 x, w, sequences.X.reshape(-1), sequences.kinds, sequences.bounds,
                 part.order, part.shares, sequences.weights, sequences.centre, True, False, out,
             )  # fmt: skip
@@ -409,7 +408,7 @@ class KalmanModel:
         shares = sequences.shares(np.arange(len(sequences)))
         shares[::batch_size] = False
         rhos = np.array([step_size(eta) for eta in etas])
-        x, sequence, step, done = kalman_online.online(
+        sequence, step, done = kalman_entry.online(
             x, w, sequences.X.reshape(-1), sequences.kinds, sequences.bounds, shares,
             sequences.weights, centre, batch_size, rhos, modes, remembered,
         )  # fmt: skip
