@@ -26,7 +26,7 @@ from .kalman_checks import (
 )
 from .kalman_data import Observations, as_observations, as_table
 from .kalman_em import em_step
-from .kalman_model import NAMES, KalmanModel
+from .kalman_model import NAMES, KalmanModel, NoDensityError
 from .kalman_start import start_from_data
 from .kalman_stream import KalmanStream
 from .learning_rate import DEFAULT_RATE, rates
@@ -505,7 +505,16 @@ initial_state_covariance_ : ndarray
         n_iter = 0
         horizon = None
         for n_iter in range(1, self.max_iter + 1):
-            expectation = model.expect(data)
+            try:
+                expectation = model.expect(data)
+            except NoDensityError as error:
+                if n_iter == 1:
+                    raise
+                raise ValueError(
+                    f"At iteration {n_iter} nothing is left of the noise: {error} The data leave "
+                    "none if columns are constant or copies of each other, or if there are too few "
+                    "rows. Give observation_covariance, which then stays, or other columns or data."
+                ) from error
             horizon = expectation.horizon
             bound = expectation.log_likelihood
             if not np.isfinite(bound):

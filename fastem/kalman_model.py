@@ -28,7 +28,7 @@ from .lengths import Lengths
 from .parallel import in_order
 from .statistics import Expectation, Moments, Statistics
 
-__all__ = ["NAMES", "KalmanModel"]
+__all__ = ["NAMES", "KalmanModel", "NoDensityError"]
 
 #: The parameters by name, and the letters that the formulas use.
 NAMES = {
@@ -57,6 +57,10 @@ _LEAST_PIVOT = 1e-8
 # Above this ratio of the variance of the data to that of the noise, what the noise leaves is summed
 # row by row and not taken from products of the data, which cancel.
 _LARGEST_RATIO = 1e4
+
+
+class NoDensityError(ValueError):
+    """An observation has a singular covariance."""
 
 
 class KalmanModel:
@@ -304,7 +308,7 @@ class KalmanModel:
                     sequences.centre, with_rest, False, np.empty(0),
                 )  # fmt: skip
             if sequence >= 0:
-                raise ValueError(_no_density(step, sequence if len(sequences) > 1 else None))
+                raise NoDensityError(_no_density(step, sequence if len(sequences) > 1 else None))
             total = x[names.sums.weight]
             if not total > 0:
                 return None
