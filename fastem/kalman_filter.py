@@ -285,7 +285,7 @@ initial_state_covariance_ : ndarray
     def _parameters(self, n_columns=None, *, d=1):
         """All parameters as they are now: learned, given, or pykalman's defaults."""
         if self._is_learned():
-            return {name: getattr(self, f"{name}_") for name in NAMES}
+            return {name: as_numbers(f"{name}_", getattr(self, f"{name}_")) for name in NAMES}
         sizes = self._sizes()
         d, p = sizes.get("d", d), sizes.get("p", n_columns or 1)
         defaults = {
@@ -641,10 +641,9 @@ initial_state_covariance_ : ndarray
                     UserWarning,
                 )
         entries = {
-            name: check_entries(name, held, parameters[name].shape)
-            for name, held in fixed.items()
-            if name in free
+            name: check_entries(name, held, parameters[name].shape) for name, held in fixed.items()
         }
+        entries = {name: held for name, held in entries.items() if name in free}
         model = self._make_model(parameters)
         check_times(model.parameters, int(sequences.lengths.max()))
         for _ in range(n_iter):
