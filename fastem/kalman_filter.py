@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 
 import numpy as np
@@ -13,36 +12,34 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from .data import Remote, first_batch, nearby
 from .estimator import OnlineEstimator
+from .kalman_checks import (
+    AXES,
+    as_numbers,
+    check_constant,
+    check_covariance,
+    check_entries,
+    check_system,
+    check_times,
+    promoted,
+)
 from .kalman_data import Observations, as_observations, as_table
 from .kalman_em import em_step
-from .kalman_model import NAMES, KalmanModel
+from .kalman_model import NAMES, KalmanModel, NoDensityError
 from .kalman_start import start_from_data
 from .kalman_stream import KalmanStream
 from .learning_rate import DEFAULT_RATE, Clock, batch_weights, schedule
 from .lengths import Lengths
+from .notices import warn
 
 __all__ = ["KalmanFilter"]
 
-#: Axes of each parameter when it is constant in time, and which of them count states (d) and
-#: observed coordinates (p).
-_SHAPES = {
-    "transition_matrices": "dd",
-    "transition_offsets": "d",
-    "transition_covariance": "dd",
-    "observation_matrices": "pd",
-    "observation_offsets": "p",
-    "observation_covariance": "pp",
-    "initial_state_mean": "d",
-    "initial_state_covariance": "dd",
-}
-_VARYING = tuple(name for name in _SHAPES if not name.startswith("initial"))
-_COVARIANCES = tuple(name for name in _SHAPES if name.endswith("covariance"))
 _EM_VARS = (
     "transition_covariance",
     "observation_covariance",
     "initial_state_mean",
     "initial_state_covariance",
 )
+_OFFSETS = frozenset(name for name in AXES if name.endswith("offsets"))
 
 
 class KalmanFilter(OnlineEstimator):
@@ -53,6 +50,26 @@ class KalmanFilter(OnlineEstimator):
     The first twelve parameters, and the methods ``em``, ``filter``, ``smooth``, ``filter_update``,
     ``loglikelihood`` and ``sample``, are pykalman's. A matrix, offset or covariance may have time
     as a first axis there; learning is for systems that are constant in time.
+
+    What is learned:
+
+    =====================  ===============================  ======================================
+    a parameter is         ``em_vars`` not given            ``em_vars`` given
+    =====================  ===============================  ======================================
+    in ``fixed``           stays                            stays
+    an offset              stays in ``fit``, ``em``         learned if in ``em_vars``, else stays
+    given                  stays in ``fit``; ``em``         learned from there if in ``em_vars``,
+                           estimates pykalman's four        else stays
+    not given              learned by ``fit``; ``em``       learned if in ``em_vars``, else stays
+                           estimates pykalman's four        where the start puts it
+    given, and in          the other entries are learned    the other entries are learned if the
+    ``fixed`` with single                                   parameter is in ``em_vars``
+    entries
+    =====================  ===============================  ======================================
+
+    ``partial_fit`` does as ``fit``. Pykalman's four are the covariances and the initial mean. An
+    offset that is not given is zero, or, for the observations', the mean of the data if ``fit``
+    finds the start from them.
 
     Parameters
     ----------
@@ -75,18 +92,22 @@ class KalmanFilter(OnlineEstimator):
     random_state : int, RandomState instance or None, default=None
         For ``sample``, and for the start where the data leave it open.
     em_vars : iterable of str or 'all', optional
-        What ``em`` estimates; by default the covariances and the initial mean.
+        What is learned, by ``fit``, ``partial_fit`` and ``em`` alike. By default ``em`` estimates
+        the covariances and the initial mean, and the others learn what is not given here, except
+        the offsets.
     n_dim_state : int, optional
-        The size of the state, where no parameter says it.
+        The size of the state, where no parameter says it: by default the number of columns in
+        ``fit`` and ``partial_fit``, and 1 in pykalman's methods.
     n_dim_obs : int, optional
         The number of observed coordinates, where no parameter says it.
     tol : float, default=1e-4
         ``fit`` stops when the log-likelihood per observed step changes by less.
     max_iter : int, default=100
         The most iterations of ``fit``.
-    fixed : iterable of str, or dict, default=('transition_offsets', 'observation_offsets')
-        Parameters that ``fit`` and ``partial_fit`` leave alone. A dict has for each name True, or
-        an array of booleans that says which entries stay.
+    fixed : iterable of str, or dict, default=()
+        Parameters that stay besides. A dict has for each name True, or an array of booleans that
+        says which entries stay: the others are learned, even of a parameter that is given, unless
+        ``em_vars`` leaves it out.
     transition_covariance_type, observation_covariance_type : {'full', 'diag', 'spherical'}
         What Q and R are learned as.
     warm_start : bool, default=False
@@ -123,6 +144,8 @@ initial_state_covariance_ : ndarray
         The weight of the observations behind the model, of the last ``fit`` and since.
     lengths_ : Lengths
         The lengths of the sequences last learned from.
+    given_ : tuple of str
+        Of a filter that ``em`` has replaced the parameters of: those that were given before.
     n_features_in_ : int
 
     Examples
@@ -173,7 +196,7 @@ initial_state_covariance_ : ndarray
         *,
         tol=1e-4,
         max_iter=100,
-        fixed=("transition_offsets", "observation_offsets"),
+        fixed=(),
         transition_covariance_type="full",
         observation_covariance_type="full",
         warm_start=False,
@@ -218,13 +241,13 @@ initial_state_covariance_ : ndarray
     def _sizes(self):
         """The sizes d and p, as far as the parameters given say them; they must agree."""
         said = {"d": {}, "p": {}}
-        for name, axes in _SHAPES.items():
+        for name, axes in AXES.items():
             value = getattr(self, name)
             if value is not None:
-                shape = np.shape(value)
-                if len(shape) >= len(axes):
-                    for axis, size in zip(axes, shape[len(shape) - len(axes) :], strict=True):
-                        said[axis].setdefault(size, name)
+                # A number is a matrix of one row and column, as in pykalman.
+                shape = (1,) * (len(axes) - np.ndim(value)) + np.shape(value)
+                for axis, size in zip(axes, shape[len(shape) - len(axes) :], strict=True):
+                    said[axis].setdefault(size, name)
         for axis, name in (("d", "n_dim_state"), ("p", "n_dim_obs")):
             value = getattr(self, name, None)
             if value is not None:
@@ -239,21 +262,32 @@ initial_state_covariance_ : ndarray
         return sizes
 
     def _given(self):
-        """The parameters the user gave, by name, checked."""
-        sizes = self._sizes()
-        given = {}
-        for name in _SHAPES:
-            value = getattr(self, name)
-            if value is not None:
-                given[name] = _check_parameter(name, value, sizes)
-        return given
+        """The parameters that have a value before anything is learned, by name."""
+        self._sizes()
+        return {
+            name: promoted(name, getattr(self, name))
+            for name in AXES
+            if getattr(self, name) is not None
+        }
 
-    def _parameters(self, n_columns=None):
+    def _given_names(self):
+        """The parameters that the user gave: not those that ``em`` put there."""
+        names = {name for name in AXES if getattr(self, name) is not None}
+        if not hasattr(self, "given_"):
+            return names
+        filled = vars(self).get("_filled", {})
+        changed = {name for name in filled if getattr(self, name) is not filled[name]}
+        return names & (set(self.given_) | changed)
+
+    def _is_learned(self):
+        return hasattr(self, "transition_matrices_")
+
+    def _parameters(self, n_columns=None, *, d=1):
         """All parameters as they are now: learned, given, or pykalman's defaults."""
-        if hasattr(self, "transition_matrices_"):
-            return {name: getattr(self, f"{name}_") for name in NAMES}
+        if self._is_learned():
+            return {name: as_numbers(f"{name}_", getattr(self, f"{name}_")) for name in NAMES}
         sizes = self._sizes()
-        d, p = sizes.get("d", 1), sizes.get("p", n_columns or 1)
+        d, p = sizes.get("d", d), sizes.get("p", n_columns or 1)
         defaults = {
             "transition_matrices": np.eye(d),
             "transition_offsets": np.zeros(d),
@@ -266,41 +300,73 @@ initial_state_covariance_ : ndarray
         }
         return {**defaults, **self._given()}
 
-    def _held(self, parameters):
-        """``fixed`` as what the model is told: for each name, which entries stay."""
+    # What is learned -------------------------------------------------------------------------
+
+    def _fixed(self):
+        """``fixed`` as a dict: for each name True, or which of its entries stay."""
         fixed = self.fixed
         if isinstance(fixed, str):
             fixed = (fixed,)
         if not isinstance(fixed, dict):
             fixed = dict.fromkeys(fixed, True)
-        held = {}
-        for name, entries in fixed.items():
+        for name in fixed:
             if name not in NAMES:
                 raise ValueError(f"fixed: {name!r} is not one of the parameters {tuple(NAMES)}.")
-            shape = parameters[name].shape
-            entries = np.asarray(entries, dtype=bool)
-            if entries.shape not in ((), shape):
-                raise ValueError(
-                    f"fixed: the entries of {name} have the shape {entries.shape}, but the "
-                    f"parameter has {shape}."
-                )
-            if name in _COVARIANCES and entries.ndim and (entries != entries.T).any():
-                raise ValueError(f"fixed: the entries of {name} must be held symmetrically.")
-            held[name] = entries
-        return held
+        # Nothing is said by a plain False.
+        return {name: held for name, held in fixed.items() if np.ndim(held) or held}
 
-    def _make_model(self, parameters, *, learning=True):
-        if learning:
-            for name in _VARYING:
-                if parameters[name].ndim > len(_SHAPES[name]):
-                    raise ValueError(
-                        f"{name} changes with time: its shape is {parameters[name].shape}. Such "
-                        "systems can be filtered and smoothed, and em can learn the rest, but fit "
-                        "and partial_fit learn systems that are constant."
-                    )
+    def _free(self, fixed):
+        """The parameters that ``fit`` and ``partial_fit`` learn, at least some entries of them."""
+        if self.em_vars is None:
+            free = NAMES.keys() - self._given_names() - _OFFSETS
+            free |= {name for name, entries in fixed.items() if np.ndim(entries)}
+        else:
+            free = _named(self.em_vars)
+        return {name for name in free if not np.all(fixed.get(name, False))}
+
+    def _held(self, parameters):
+        """What ``fit`` and ``partial_fit`` leave alone, as the model is told: see the class."""
+        fixed = {
+            name: check_entries(name, entries, parameters[name].shape)
+            for name, entries in self._fixed().items()
+        }
+        free = self._free(fixed)
+        return {name: fixed.get(name, False) if name in free else True for name in NAMES}
+
+    def _say_what_is_learned(self, n_columns, *, starts):
+        """Warn where this is not what fastem 0.1 did, and where there is nothing to learn."""
+        changes, fixed = [], self._fixed()
+        if not self._free(fixed):
+            warn(
+                "There is nothing to learn: every parameter is given, fixed, or not in em_vars. "
+                "Name in em_vars what is to be learned.",
+                UserWarning,
+            )
+        if self.em_vars is None:
+            kept = self._given_names() - _OFFSETS - fixed.keys()
+            if kept:
+                names = ", ".join(name for name in NAMES if name in kept)
+                changes.append(
+                    f"{names}: given, and therefore not learned; fastem 0.1 learned them. To learn "
+                    "them from what is given, name in em_vars all that is to be learned ('all' is "
+                    "everything, the offsets too); to keep them and hear no more of it, name them "
+                    "in fixed."
+                )
+        size = n_columns if starts and "d" not in self._sizes() else 1
+        if size > 1:
+            changes.append(
+                f"The state has as many dimensions as there are columns, {size}; in fastem 0.1 it "
+                "had one. Give n_dim_state: 1 is what it was."
+            )
+        if changes:
+            warn(" ".join(changes), FutureWarning)
+
+    # The model -------------------------------------------------------------------------------
+
+    def _make_model(self, parameters, held=None):
         return KalmanModel(
             parameters,
-            held=self._held(parameters) if learning else None,
+            held=held,
             transition_shape=self.transition_covariance_type,
             observation_shape=self.observation_covariance_type,
             horizon=getattr(self, "lengths_", None),
@@ -317,11 +383,33 @@ initial_state_covariance_ : ndarray
 
     def _learned_model(self):
         # Parameters that change with time can be kept, if not learned.
-        return self._make_model(self._parameters(), learning=False)
+        return self._make_model(self._parameters())
+
+    def _learner(self, parameters):
+        """A model that knows what it leaves alone; it is constant in time."""
+        check_constant(parameters)
+        return self._make_model(parameters, self._held(parameters))
 
     def _model(self) -> KalmanModel:
         """The model that the attributes describe."""
-        return self._make_model(self._parameters())
+        if self._is_learned():
+            return self._learner(self._parameters())
+        # Of filters that were never fitted nothing is known but what is given: in combining
+        # several, that is what is to be combined.
+        parameters = self._parameters()
+        check_constant(parameters)
+        return self._make_model(parameters, {**dict.fromkeys(_OFFSETS, True), **self._fixed()})
+
+    def _inferring_model(self, n_columns=None) -> KalmanModel:
+        """The model for everything but learning."""
+        unknown = self.transition_matrices is None and self.observation_matrices is None
+        if unknown and not self._is_learned():
+            warn(
+                "Neither transition_matrices nor observation_matrices are given or learned: "
+                "identities are used, as in pykalman. Call fit first, or give the matrices.",
+                UserWarning,
+            )
+        return self._make_model(self._parameters(n_columns))
 
     def _set_model(self, model):
         """Show a model's parameters as attributes."""
@@ -333,7 +421,7 @@ initial_state_covariance_ : ndarray
 
     def __sklearn_is_fitted__(self):
         given = self.transition_matrices is not None and self.observation_matrices is not None
-        return hasattr(self, "transition_matrices_") or given
+        return self._is_learned() or given
 
     # Data ------------------------------------------------------------------------------------
 
@@ -363,7 +451,7 @@ initial_state_covariance_ : ndarray
         if given.keys() & dynamics:
             parameters = self._parameters(sequences.X.shape[1])
         else:
-            d = self._sizes().get("d", 1)
+            d = self._sizes().get("d", sequences.X.shape[1])
             seed = check_random_state(self.random_state).randint(2**31)
             start = start_from_data(sequences, d, np.random.default_rng(seed))
             parameters = {**start, **given}
@@ -376,7 +464,7 @@ initial_state_covariance_ : ndarray
                 parameters[name] = np.diag(
                     variances if kind == "diag" else np.full_like(variances, variances.mean())
                 )
-        return self._make_model(parameters)
+        return self._learner(parameters)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, lengths=None, sample_weight=None):
@@ -400,11 +488,12 @@ initial_state_covariance_ : ndarray
         self
         """
         with self._all_or_nothing():
-            resumed = self.warm_start and hasattr(self, "transition_matrices_")
+            resumed = self.warm_start and self._is_learned()
             data = self._check_data(X, sample_weight, lengths, reset=not resumed)
             if not resumed:
                 for name in NAMES:
                     vars(self).pop(f"{name}_", None)
+            self._say_what_is_learned(self._n_columns(), starts=not resumed)
             model = self._model() if resumed else self._start(data)
             weight = self._run(model, data)
             self._set_clock(Clock(observations=weight))
@@ -417,7 +506,16 @@ initial_state_covariance_ : ndarray
         n_iter, weight = 0, 0.0
         horizon = None
         for n_iter in range(1, self.max_iter + 1):
-            expectation = model.expect(data)
+            try:
+                expectation = model.expect(data)
+            except NoDensityError as error:
+                if n_iter == 1:
+                    raise
+                raise ValueError(
+                    f"At iteration {n_iter} nothing is left of the noise: {error} The data leave "
+                    "none if columns are constant or copies of each other, or if there are too few "
+                    "rows. Give observation_covariance, which then stays, or other columns or data."
+                ) from error
             horizon, weight = expectation.horizon, expectation.weight
             bound = expectation.log_likelihood
             if not np.isfinite(bound):
@@ -435,10 +533,9 @@ initial_state_covariance_ : ndarray
                 break
             before = bound
         if not converged and self.max_iter > 0 and self.tol > 0:
-            warnings.warn(
+            warn(
                 f"EM did not converge in {n_iter} iterations. Try a larger max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         model.horizon = horizon if horizon is not None else model.horizon
         self._set_model(model)
@@ -470,11 +567,13 @@ initial_state_covariance_ : ndarray
         """
         self._check_settings(self._parameter_constraints)
         with self._all_or_nothing():
-            started = hasattr(self, "transition_matrices_")
+            started = self._is_learned()
             data = self._check_data(X, sample_weight, lengths, reset=not started, once=True)
             tables, size, start = self._online_tables(
                 data, streamed=not isinstance(data, Observations), started=started
             )
+            n_columns = self._n_columns() if start is None else start.X.shape[1]
+            self._say_what_is_learned(n_columns, starts=not started)
             model = None if start is None else self._begin_online(start)
             for sequences in tables:
                 self._learn(sequences, size, model)
@@ -492,7 +591,7 @@ initial_state_covariance_ : ndarray
         model.horizon = sequences.horizon
         memory = None
         if self.memory == "statistics":
-            memory = getattr(self, "statistics_", None)
+            memory = self._remembered(model)
             if memory is None:
                 memory = model.own(first_batch(sequences, size).horizon)
         weights = batch_weights(len(sequences), size, sequences.sample_weight)
@@ -520,33 +619,37 @@ initial_state_covariance_ : ndarray
         -------
         self
         """
+        if not isinstance(n_iter, Integral) or n_iter < 0:
+            raise ValueError(f"n_iter must be a whole number, 0 or more; got {n_iter!r}.")
         if em_vars is None:
             em_vars = _EM_VARS if self.em_vars is None else self.em_vars
-        free = frozenset(NAMES) if isinstance(em_vars, str) and em_vars == "all" else em_vars
-        free = frozenset((free,) if isinstance(free, str) else free)
-        if free - NAMES.keys():
-            raise ValueError(
-                f"em_vars: {sorted(free - NAMES.keys())} are not among the parameters "
-                f"{tuple(NAMES)}."
-            )
+        fixed = self._fixed()
+        free = _named(em_vars) - {name for name, held in fixed.items() if np.ndim(held) == 0}
         sequences = self._sequences(X)
         parameters = self._parameters(sequences.X.shape[1])
         for name in sorted(free):
-            axes = len(_SHAPES[name])
+            axes = len(AXES[name])
             if parameters[name].ndim != axes:
-                warnings.warn(
+                warn(
                     f"{name} has {parameters[name].ndim} dimensions now; after fitting, it will "
                     f"have {axes}.",
-                    stacklevel=2,
+                    UserWarning,
                 )
-        model = self._make_model(parameters, learning=False)
-        self._check_times(model, sequences)
+        entries = {
+            name: check_entries(name, held, parameters[name].shape) for name, held in fixed.items()
+        }
+        entries = {name: held for name, held in entries.items() if name in free}
+        model = self._make_model(parameters)
+        check_times(model.parameters, int(sequences.lengths.max()))
         for _ in range(n_iter):
-            model = em_step(model, sequences, free)
-        for name, value in model.parameters.items():
-            setattr(self, name, np.array(value))
-            vars(self).pop(f"{name}_", None)
-        self.n_dim_state, self.n_dim_obs = model.A.shape[-1], model.C.shape[-2]
+            model = em_step(model, sequences, free, entries)
+        with self._all_or_nothing():
+            self.given_ = tuple(name for name in NAMES if name in self._given_names())
+            self._filled = {name: np.array(value) for name, value in model.parameters.items()}
+            for name, value in self._filled.items():
+                setattr(self, name, value)
+                vars(self).pop(f"{name}_", None)
+            self.n_dim_state, self.n_dim_obs = model.A.shape[-1], model.C.shape[-2]
         return self
 
     # Using the model -------------------------------------------------------------------------
@@ -554,22 +657,9 @@ initial_state_covariance_ : ndarray
     def _sequences(self, X, lengths=None, sample_weight=None) -> Observations:
         return as_table(X, lengths, sample_weight, self._n_columns())
 
-    def _check_times(self, model, sequences):
-        """What changes with time must have a value for each step."""
-        T = int(sequences.lengths.max())
-        for name in _VARYING:
-            value, axes = getattr(model, NAMES[name]), len(_SHAPES[name])
-            needed = T - 1 if name.startswith("transition") else T
-            if value.ndim > axes and len(value) < needed:
-                raise ValueError(
-                    f"{name} has values for {len(value)} steps, and the sequence needs {needed}."
-                )
-
-    def _inferring(self, X):
-        sequences = self._sequences(X)
-        model = self._make_model(self._parameters(sequences.X.shape[1]), learning=False)
-        self._check_times(model, sequences)
-        return model, sequences
+    def _inferring(self, X, lengths=None):
+        sequences = self._sequences(X, lengths)
+        return self._inferring_model(sequences.X.shape[1]), sequences
 
     def _infer(self, X, smooth):
         model, sequences = self._inferring(X)
@@ -629,7 +719,7 @@ observation_offset, observation_covariance : array-like, optional
         -------
         mean, covariance : ndarray
         """
-        parameters = self._parameters()
+        parameters = dict(self._inferring_model().parameters)
         named = {
             "transition_matrices": transition_matrix,
             "transition_offsets": transition_offset,
@@ -640,21 +730,23 @@ observation_offset, observation_covariance : array-like, optional
         }
         for name, value in named.items():
             if value is not None:
-                parameters[name] = np.asarray(value, dtype=float)
-            elif parameters[name].ndim > len(_SHAPES[name]):
+                parameters[name] = promoted(name, value)
+            if parameters[name].ndim > len(AXES[name]):
                 raise ValueError(f"{name} changes with time: give the one of this step.")
-        # The next state, before it is observed, is the first state of a sequence of one step.
+        parameters = check_system(parameters)
         A, b, Q = (parameters[f"transition_{k}"] for k in ("matrices", "offsets", "covariance"))
-        mean = np.asarray(filtered_state_mean, dtype=float)
-        covariance = np.asarray(filtered_state_covariance, dtype=float)
+        p, d = parameters["observation_matrices"].shape
+        mean = _state("filtered_state_mean", filtered_state_mean, (d,))
+        covariance = _state("filtered_state_covariance", filtered_state_covariance, (d, d))
+        check_covariance("filtered_state_covariance", covariance)
+        # The next state, before it is observed, is the first state of a sequence of one step.
         parameters["initial_state_mean"] = A @ mean + b
         spread = A @ covariance @ A.T
         parameters["initial_state_covariance"] = 0.5 * (spread + spread.T) + Q
-        p = parameters["observation_matrices"].shape[0]
         if observation is None:
             observation = np.full(p, np.nan)
         row = np.ma.atleast_1d(observation).reshape(1, -1)
-        model = self._make_model(parameters, learning=False)
+        model = self._make_model(parameters)
         means, covariances, _, _ = model.infer(
             row if np.ma.isMaskedArray(observation) else np.asarray(row), False
         )
@@ -667,17 +759,17 @@ observation_offset, observation_covariance : array-like, optional
 
     def score_samples(self, X, lengths=None):
         """The log-likelihood of each sequence."""
-        sequences = self._sequences(X, lengths)
-        model = self._make_model(self._parameters(sequences.X.shape[1]), learning=False)
-        self._check_times(model, sequences)
+        model, sequences = self._inferring(X, lengths)
         return model.log_likelihoods(sequences)
 
     def score(self, X, y=None, lengths=None, sample_weight=None):
         """The mean log-likelihood of a sequence; of arrays, lists, or a stream."""
         data = self._check_data(X, sample_weight, lengths, reset=False, once=True)
-        total, weight = 0.0, 0.0
+        total, weight, model = 0.0, 0.0, None
         for sequences in data.tables():
-            each = self.score_samples(sequences)
+            if model is None:
+                model = self._inferring_model(sequences.X.shape[1])
+            each = model.log_likelihoods(sequences)
             w = sequences.sample_weight
             total += each.sum() if w is None else each @ w
             weight += sequences.total_weight
@@ -703,7 +795,8 @@ observation_offset, observation_covariance : array-like, optional
         sequences = self._sequences(X)
         if len(sequences) > 1:
             raise ValueError("forecast takes one sequence; call it for each.")
-        model = self._make_model(self._parameters(sequences.X.shape[1]))
+        model = self._inferring_model(sequences.X.shape[1])
+        check_constant(model.parameters)
         means, covariances, _, _ = model.infer(sequences, False)
         h, P = means[-1], covariances[-1]
         ahead, spreads = [], []
@@ -716,7 +809,7 @@ observation_offset, observation_covariance : array-like, optional
 
     def stream(self) -> KalmanStream:
         """An object that filters observations one at a time, each in microseconds."""
-        return KalmanStream(self._make_model(self._parameters(self._n_columns())))
+        return KalmanStream(self._inferring_model(self._n_columns()))
 
     def sample(self, n_timesteps, initial_state=None, random_state=None):
         """Draw a sequence from the model.
@@ -733,9 +826,10 @@ observation_offset, observation_covariance : array-like, optional
         states : ndarray of shape (n_timesteps, n_dim_state)
         observations : masked array of shape (n_timesteps, n_dim_obs)
         """
-        if n_timesteps < 1:
-            raise ValueError(f"n_timesteps must be 1 or more; got {n_timesteps}.")
-        model = self._make_model(self._parameters(), learning=False)
+        if not isinstance(n_timesteps, Integral) or n_timesteps < 1:
+            raise ValueError(f"n_timesteps must be a whole number, 1 or more; got {n_timesteps}.")
+        model = self._inferring_model()
+        check_times(model.parameters, n_timesteps)
         rng = check_random_state(self.random_state if random_state is None else random_state)
 
         def at(letter, axes, t):
@@ -743,6 +837,8 @@ observation_offset, observation_covariance : array-like, optional
             return value[t] if value.ndim > axes else value
 
         d, p = model.A.shape[-1], model.C.shape[-2]
+        if initial_state is not None:
+            initial_state = _state("initial_state", initial_state, (d,))
         states, observations = np.zeros((n_timesteps, d)), np.zeros((n_timesteps, p))
         for t in range(n_timesteps):
             if t > 0:
@@ -757,29 +853,29 @@ observation_offset, observation_covariance : array-like, optional
         return states, np.ma.array(observations)
 
 
-def _check_parameter(name, value, sizes):
-    """One parameter as an array of doubles; raises ``ValueError`` if it cannot be one."""
-    axes = _SHAPES[name]
-    array = np.asarray(np.ma.getdata(value), dtype=float)
-    while array.ndim < len(axes):
-        array = array[None]
-    expected = tuple(sizes[axis] for axis in axes if axis in sizes)
-    core = array.shape[array.ndim - len(axes) :]
-    most = len(axes) + (name in _VARYING)
-    if array.ndim > most or (len(expected) == len(axes) and core != expected):
-        more = ", or time as one more axis before" if most > len(axes) else ""
-        raise ValueError(f"{name} should have the shape {expected}{more}; got {array.shape}.")
+def _named(em_vars):
+    """The names in ``em_vars``."""
+    if isinstance(em_vars, str):
+        em_vars = tuple(NAMES) if em_vars == "all" else (em_vars,)
+    try:
+        names = frozenset(em_vars)
+    except TypeError:
+        raise ValueError(f"em_vars should be 'all' or a list of names; got {em_vars!r}.") from None
+    if names - NAMES.keys():
+        raise ValueError(
+            f"em_vars: {sorted(map(str, names - NAMES.keys()))} are not among the parameters "
+            f"{tuple(NAMES)}."
+        )
+    return names
+
+
+def _state(name, value, shape):
+    """A mean or covariance of a state that is passed as an argument."""
+    array = as_numbers(name, value)
+    if array.size == 1:
+        array = array.reshape((1,) * len(shape))
+    if array.shape != shape:
+        raise ValueError(f"{name} should have the shape {shape}; got {array.shape}.")
     if not np.isfinite(array).all():
         raise ValueError(f"{name} contains NaN or infinity.")
-    if name in _COVARIANCES:
-        for t, matrix in enumerate(array.reshape(-1, *core)):
-            where = name if array.ndim == 2 else f"{name}[{t}]"
-            scale = np.abs(matrix).max()
-            if np.abs(matrix - matrix.T).max() > 1e-8 * scale:
-                raise ValueError(f"{where} is not symmetric.")
-            if scale > 0 and np.linalg.eigvalsh(matrix).min() < -1e-10 * scale:
-                raise ValueError(
-                    f"{where} is not positive semidefinite: its least eigenvalue is "
-                    f"{np.linalg.eigvalsh(matrix).min():.3g}."
-                )
     return array

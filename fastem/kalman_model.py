@@ -7,13 +7,20 @@ import numpy as np
 from . import algebra
 from .data import wherever
 from .kalman_alignment import nearest_basis
+from .kalman_checks import (
+    AXES,
+    check_constant,
+    check_entries,
+    check_statistics,
+    check_system,
+    check_times,
+)
 from .kalman_constrained import constrained_regression
 from .kalman_data import Observations, as_observations, as_table
 from .kernels import (
+    kalman_entry,
     kalman_maximize,
-    kalman_online,
     kalman_own,
-    kalman_pieces,
     kalman_statistics,
 )
 from .kernels.kalman_system import workspace
@@ -22,7 +29,7 @@ from .lengths import Lengths
 from .parallel import in_order
 from .statistics import Expectation, Moments, Statistics
 
-__all__ = ["NAMES", "KalmanModel"]
+__all__ = ["NAMES", "KalmanModel", "NoDensityError"]
 
 #: The parameters by name, and the letters that the formulas use.
 NAMES = {
@@ -53,6 +60,10 @@ _LEAST_PIVOT = 1e-8
 _LARGEST_RATIO = 1e4
 
 
+class NoDensityError(ValueError):
+    """An observation has a singular covariance."""
+
+
 class KalmanModel:
     """``h₁ ~ N(m, V)``, ``h' = A h + b + N(0, Q)``, ``v = C h + c + N(0, R)``. The h are hidden.
 
@@ -69,6 +80,14 @@ class KalmanModel:
         The lengths of sequences, unless :meth:`own` is told.
     n_jobs : int, optional
         Threads; None: as many as there are cores, one inside a worker. No influence on the result.
+    trusted : bool
+        Whether the covariances come from a maximum, so that they are not decomposed to see that
+        they are such. Shapes are compared always.
+
+    Raises
+    ------
+    ValueError
+        If the parameters are not one system: sizes that differ, NaN, covariances that are none.
     """
 
     def __init__(
@@ -80,10 +99,20 @@ class KalmanModel:
         observation_shape="full",
         horizon=None,
         n_jobs=None,
+        trusted=False,
     ):
+        arrays = check_system(parameters, trusted=trusted)
         for name, letter in NAMES.items():
-            setattr(self, letter, np.ascontiguousarray(parameters[name], dtype=float))
+            setattr(self, letter, arrays[name])
         self.held = {} if held is None else dict(held)
+        for name, entries in self.held.items():
+            if name not in NAMES:
+                raise ValueError(f"fixed: {name!r} is not one of the parameters {tuple(NAMES)}.")
+            if not isinstance(entries, bool):
+                self.held[name] = check_entries(name, entries, arrays[name].shape)
+        for shape in (transition_shape, observation_shape):
+            if shape not in SHAPES:
+                raise ValueError(f"A covariance is one of {tuple(SHAPES)}; got {shape!r}.")
         self.transition_shape = transition_shape
         self.observation_shape = observation_shape
         self.horizon = horizon
@@ -102,6 +131,7 @@ class KalmanModel:
 
     def own(self, horizon=None) -> Statistics:
         """``S(Θ)`` for sequences of the lengths ``horizon``."""
+        self._check_constant()
         lengths = self._lengths(horizon)
         x, w, names = workspace(self.system, 1)
         centre = self.c + self.C @ self.m
@@ -111,6 +141,8 @@ class KalmanModel:
 
     def maximize(self, statistics: Statistics) -> KalmanModel:
         """``M(S)``: a Gaussian and two regressions; what is held fixed stays."""
+        self._check_constant()
+        self.check_statistics(statistics)
         new = {"A": self.A, "C": self.C}
         no_matrix = np.zeros((len(self.m), 0))
         _, new["m"], new["V"] = self._regress(
@@ -126,12 +158,18 @@ class KalmanModel:
 
     def log_joint(self, statistics: Statistics) -> float:
         """``Q(S, Θ)``: Gaussian log-densities of h₁, of h' given h, and of v given h."""
+        self._check_constant()
+        self.check_statistics(statistics)
         no_matrix = np.zeros((len(self.m), 0))
         return (
             _log_density(statistics["initial"], no_matrix, self.m, self.V, "initial_state")
             + _log_density(statistics["transition"], self.A, self.b, self.Q, "transition")
             + _log_density(statistics["observation"], self.C, self.c, self.R, "observation")
         )
+
+    def check_statistics(self, statistics: Statistics) -> None:
+        """Raise ``ValueError`` unless these are finite statistics of such a model."""
+        check_statistics(statistics, self.A.shape[-1], self.C.shape[-2])
 
     # What the algorithms ask besides --------------------------------------------------------
 
@@ -145,7 +183,7 @@ class KalmanModel:
         """All parameters by letter, as kernels are given them."""
         return {letter: getattr(self, letter) for letter in NAMES.values()}
 
-    def with_parameters(self, parameters) -> KalmanModel:
+    def with_parameters(self, parameters, *, trusted=False) -> KalmanModel:
         """The same kind of model with other parameters."""
         return KalmanModel(
             parameters,
@@ -154,10 +192,21 @@ class KalmanModel:
             observation_shape=self.observation_shape,
             horizon=self.horizon,
             n_jobs=self.n_jobs,
+            trusted=trusted,
         )
 
     def _with(self, letters):
-        return self.with_parameters({name: letters[letter] for name, letter in NAMES.items()})
+        return self.with_parameters(
+            {name: letters[letter] for name, letter in NAMES.items()}, trusted=True
+        )
+
+    @property
+    def varies(self) -> bool:
+        """Whether some parameter changes with time."""
+        return any(getattr(self, NAMES[name]).ndim > len(axes) for name, axes in AXES.items())
+
+    def _check_constant(self):
+        check_constant(self.parameters)
 
     def check_same_kind(self, other) -> None:
         """Raise ``ValueError`` unless ``other`` is a Kalman filter of the same sizes."""
@@ -207,6 +256,7 @@ class KalmanModel:
 
     def draw_with_states(self, lengths, rng):
         """States and observations of sequences of the given lengths, one after another."""
+        self._check_constant()
         d, p = len(self.m), len(self.c)
         starts = np.concatenate([[0], np.cumsum(lengths)])
         states = np.empty((starts[-1], d))
@@ -226,27 +276,27 @@ class KalmanModel:
     # Passes over data ------------------------------------------------------------------------
 
     def _expect(self, sequences):
+        self._check_width(sequences)
         system, direct, longest = self.system, self.direct, int(sequences.lengths.max())
         rows = [part.rows for part in sequences.parts]
         count = sum(n for n, _, _ in rows)
         with_rest = not direct and self._noise_ratio(rows, count) > _LARGEST_RATIO
         kinds, starts, weights = sequences.kinds, sequences.bounds, sequences.weights
         X = sequences.X.reshape(-1)
-        self._check_width(sequences)
 
         def one(part):
             x, w, names = workspace(system, longest, direct)
             if part.is_long and not with_rest and not names.varies:
-                x, sequence, step = kalman_pieces.expect_long(
+                sequence, step = kalman_entry.expect_long(
                     x, w, X, kinds, starts, part.order, weights, sequences.centre
                 )
             else:
-                x, sequence, step = kalman_statistics.expect(
+                sequence, step = kalman_entry.expect(
                     x, w, X, kinds, starts, part.order, part.shares, weights,
                     sequences.centre, with_rest, False, np.empty(0),
                 )  # fmt: skip
             if sequence >= 0:
-                raise ValueError(_no_density(step, sequence if len(sequences) > 1 else None))
+                raise NoDensityError(_no_density(step, sequence if len(sequences) > 1 else None))
             total = x[names.sums.weight]
             if not total > 0:
                 return None
@@ -268,7 +318,8 @@ class KalmanModel:
         if count == 0:
             return 0.0
         variance = sum(np.trace(second) for _, _, second in rows) / count
-        return variance * np.linalg.norm(np.linalg.inv(self.R), 2)
+        least = np.linalg.eigvalsh(self.R).min()
+        return variance / least if least > 0 else np.inf
 
     @property
     def direct(self) -> bool:
@@ -283,12 +334,14 @@ class KalmanModel:
         return False
 
     def _check_width(self, sequences):
-        # Kernels trust the width they are told.
+        # Kernels trust the width and the number of steps they are told.
         if sequences.X.shape[1] != self.c.shape[-1]:
             raise ValueError(
                 f"The data have {sequences.X.shape[1]} columns, and the model observes "
                 f"{self.c.shape[-1]}."
             )
+        if self.varies:
+            check_times(self.parameters, int(sequences.lengths.max()))
 
     def log_likelihoods(self, data) -> np.ndarray:
         """The log-likelihood of each sequence."""
@@ -299,7 +352,7 @@ class KalmanModel:
 
         def one(part):
             x, w, _ = workspace(system, longest, direct)
-            _, sequence, step = kalman_statistics.expect(
+            sequence, step = kalman_entry.expect(
                 x, w, sequences.X.reshape(-1), sequences.kinds, sequences.bounds,
                 part.order, part.shares, sequences.weights, sequences.centre, True, False, out,
             )  # fmt: skip
@@ -313,14 +366,15 @@ class KalmanModel:
     def infer(self, data, smooth, *, lags=False):
         """Of each row: mean and covariance of its state, and its log-likelihood.
 
-        With ``lags``, the covariances of neighbouring states of one sequence; they are the third.
+        The third are, with ``lags``, the covariances of the state of the next row of a sequence
+        with that of each; of its last row there is none, and there they are zero.
         """
         sequences = as_table(data)
         self._check_width(sequences)
         n_rows, d = len(sequences.X), self.A.shape[-1]
         x, w, _ = workspace(self.system, int(sequences.lengths.max()), self.direct)
         means, covariances = np.empty((n_rows, d)), np.empty((n_rows, d, d))
-        neighbours = np.empty((n_rows - 1 if lags else 0, d, d))
+        neighbours = np.zeros((n_rows if lags else 0, d, d))
         gains = np.empty(n_rows)
         shares = sequences.shares(np.arange(len(sequences)))
         sequence, step = kalman_statistics.infer(
@@ -346,7 +400,7 @@ class KalmanModel:
         shares = sequences.shares(np.arange(len(sequences)))
         shares[::batch_size] = False
         rhos = np.array([step_size(eta) for eta in etas])
-        x, sequence, step, done = kalman_online.online(
+        sequence, step, done = kalman_entry.online(
             x, w, sequences.X.reshape(-1), sequences.kinds, sequences.bounds, shares,
             sequences.weights, centre, batch_size, rhos, modes, remembered,
         )  # fmt: skip
@@ -385,12 +439,21 @@ class KalmanModel:
                 "A Kalman filter's own statistics depend on the length of the sequences: give "
                 "horizon, the number of steps."
             )
-        return Lengths.of_sequences(horizon)
+        lengths = Lengths.of_sequences(horizon)
+        # Those of a file or a message were not made by counting.
+        n, shares = lengths.lengths, lengths.shares
+        whole = n.dtype.kind in "iu" and n.ndim == 1 and n.shape == shares.shape
+        if not whole or (np.diff(n) <= 0).any() or not ((shares >= 0) & (shares <= 1)).all():
+            raise ValueError(
+                f"The lengths of the sequences must ascend, each with its share; got {lengths}."
+            )
+        return lengths
 
     # The maximum ------------------------------------------------------------------------------
 
     def modes(self) -> np.ndarray | None:
         """What the kernels do with each parameter; None if single entries are held."""
+        self._check_constant()
         shapes = {"Q": self.transition_shape, "R": self.observation_shape}
         modes = []
         for letter in NAMES.values():
@@ -537,6 +600,7 @@ def _log_density(moments, W, w, N, name):
 def _sums(statistics, w, centre):
     """A kernel's sums with these moments: the inverse of :func:`_statistics`."""
     d, p, dd, pp, sums = w.d, w.p, w.dd, w.pp, w.sums
+    check_statistics(statistics, d, p)
     out = np.zeros(sums.vv + p * pp - sums.weight)
     initial, transition, observation = (
         statistics[name] for name in ("initial", "transition", "observation")

@@ -10,6 +10,10 @@ __all__ = ["start_from_data"]
 _MOST_ROWS = 50_000
 # Noise that the start grants, as a share of the variance of the data.
 _FLOOR = 1e-3
+# A spread this small beside the values is rounding.
+_ROUNDING = 1e-13
+# Values from this to its reciprocal have squares that a double can hold.
+_SMALLEST = 1e-153
 
 
 def start_from_data(sequences, n_states: int, rng) -> dict[str, np.ndarray]:
@@ -23,8 +27,11 @@ def start_from_data(sequences, n_states: int, rng) -> dict[str, np.ndarray]:
     X, p = sequences.X, sequences.X.shape[1]
     mean = sequences.centre
     rows = np.where(np.isnan(X), 0.0, X - mean)
+    largest = np.abs(np.where(np.isnan(X), 0.0, X)).max(axis=0)
+    _check_range(largest)
     scale = np.sqrt(np.maximum(rows.var(axis=0), 1e-12 * max(rows.var(), 1e-300)))
-    scale[scale == 0] = 1.0
+    # Of a column that does not vary only rounding of its mean is left.
+    scale[rows.std(axis=0) <= _ROUNDING * largest] = 1.0
     rows = rows / scale
     span = max(1, -(-n_states // p)) + 1
     longest = int(sequences.lengths.max())
@@ -69,6 +76,16 @@ def start_from_data(sequences, n_states: int, rng) -> dict[str, np.ndarray]:
     }
 
 
+def _check_range(largest):
+    """Raise ``ValueError`` if squares of a column would overflow or vanish."""
+    wrong = np.flatnonzero(((largest < _SMALLEST) & (largest > 0)) | (largest > 1.0 / _SMALLEST))
+    if len(wrong):
+        raise ValueError(
+            f"The values of column {wrong[0]} are of the size {largest[wrong[0]]:.1g}, and their "
+            "squares are beyond what a double can hold. Scale the columns to a moderate range."
+        )
+
+
 def _windows(sequences, span):
     """Where a past of ``span`` rows ends and a future of as many begins, within one sequence."""
     T = sequences.lengths
@@ -103,7 +120,10 @@ def _components(rows, n_states):
 
 def _regress(y, x):
     """The matrix of y on x, and the covariance of what is left."""
+    # If x is zero throughout, so is the matrix.
     ridge = 1e-9 * np.trace(x.T @ x) / x.shape[1] * np.eye(x.shape[1])
+    if not ridge.any():
+        ridge = np.eye(x.shape[1])
     W = np.linalg.solve(x.T @ x + ridge, x.T @ y).T
     left = y - x @ W.T
     return W, left.T @ left / len(left)

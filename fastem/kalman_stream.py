@@ -28,6 +28,7 @@ class KalmanStream:
     """
 
     def __init__(self, model):
+        model._check_constant()
         self._x, self._w, _ = workspace(model.system, 1, model.direct)
         self._d, self._p = len(model.m), len(model.c)
         self._mean = np.zeros(self._d)
@@ -49,7 +50,8 @@ class KalmanStream:
         Parameters
         ----------
         observation : array-like of shape (n_dim_obs,), optional
-            NaN is a missing value; nothing, or None, is a missing step.
+            NaN is a missing value; nothing, or None, is a missing step, and so is one with masked
+            values.
 
         Returns
         -------
@@ -57,20 +59,22 @@ class KalmanStream:
             Of the state now.
         log_likelihood : float
             Of this observation given those before.
+
+        Raises
+        ------
+        ValueError
+            If it is not an observation of this model, or has no density. The stream is then as it
+            was before.
         """
-        if observation is None:
-            row = np.full(self._p, np.nan)
-        else:
-            row = np.ascontiguousarray(observation, dtype=float).reshape(-1)
-            if row.shape[0] != self._p:
-                raise ValueError(
-                    f"The observation has {row.shape[0]} values, and the model observes {self._p}."
-                )
+        row = self._row(observation)
         mean, covariance = np.empty(self._d), np.empty((self._d, self._d))
         gained = forward(self._x, self._w, row, self.n_steps > 0, mean, covariance)
+        if np.isnan(gained):
+            raise ValueError(
+                "The numbers overflow: the observation is too large for its square to be a number, "
+                "or the state has grown without bound."
+            )
         if not gained < np.inf:
-            if np.isinf(row).any():
-                raise ValueError("The observation contains infinity; a missing value is NaN.")
             raise ValueError(
                 "The observation has no density: its covariance C P Cᵀ + R is not positive "
                 "definite. Give the observations some noise (observation_covariance)."
@@ -79,3 +83,20 @@ class KalmanStream:
         self.log_likelihood += gained
         self.n_steps += 1
         return mean, covariance, gained
+
+    def _row(self, observation):
+        """The observation as a kernel reads it."""
+        missing = np.ma.isMaskedArray(observation) and np.ma.getmaskarray(observation).any()
+        if observation is None or missing:
+            return np.full(self._p, np.nan)
+        try:
+            row = np.ascontiguousarray(observation, dtype=float).reshape(-1)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"The observation cannot be read as numbers: {error}.") from None
+        if row.shape[0] != self._p:
+            raise ValueError(
+                f"The observation has {row.shape[0]} values, and the model observes {self._p}."
+            )
+        if np.isinf(row).any():
+            raise ValueError("The observation contains infinity; a missing value is NaN.")
+        return row

@@ -9,7 +9,9 @@ Of each step a record is kept of what the means need, and the smoother:
     B = F - J P' Jᵀ             what the next step does not tell of this one
 
 F and B are computed as sums of squares (Joseph's form), so that they are symmetric and
-semidefinite whatever is rounded. When the predicted covariance no longer changes, the last record
+semidefinite whatever is rounded. Where P' is so nearly singular that J would be rounding divided by
+rounding, and where R is singular, all this is done with square roots of the covariances. When the
+predicted covariance no longer changes, the last record
 serves all further steps of the kind: the steady state.
 """
 
@@ -17,6 +19,7 @@ import numpy as np
 
 from . import simd
 from .kalman_observation import COMPLETE, MISSING, PARTIAL, reduce
+from .kalman_square_root import begin_roots, correct_root, predict_root, skip_root
 from .kalman_system import load_observation, load_transition
 from .options import apart, helper
 from .small_matrices import (
@@ -41,6 +44,14 @@ from .small_matrices import (
 #: The filter is steady when its covariance changes by less than this in a step, or when what is
 #: left of a geometric approach is less than ten times it.
 STEADY = 1e-15
+
+#: A pivot of the predicted covariance this small beside the variances that it is what is left of,
+#: those of this step and the largest there were, has lost its digits, and the smoother must not
+#: divide by it. Nor must it if its gain makes what is rounded of the next state so much larger, in
+#: standard deviations of the two filtered states. See kalman_square_root.
+LOST, LOST_BEFORE, LARGEST_GAIN = 1e-8, 1e-13, 1e3
+#: What is returned then instead of a step.
+TO_SQUARE_ROOTS = -2
 
 
 @helper
@@ -101,6 +112,38 @@ def predict(x, w, record):
 
 
 @helper
+def note_largest(x, w, i):
+    """The variance that coordinate ``i`` of the next state has if a step observes nothing."""
+    apart()
+    d, room = w.d, w.room
+    s = 0.0
+    for j in range(d):
+        s += abs(x[room.A + i * d + j]) * np.sqrt(abs(x[room.old + j * d + j]))
+    x[room.largest + i] = max(x[room.largest + i], s * s, x[room.P + i * d + i])
+    return s * s
+
+
+@helper
+def is_lost(x, w, before):
+    """Whether the P that was just predicted is singular, or the gain of the step before large."""
+    apart()
+    d, dd, room, where = w.d, w.dd, w.room, w.record
+    for i in range(d):
+        variance = note_largest(x, w, i)
+        pivot = x[room.lower + i * d + i] ** 2
+        if x[room.P + i * d + i] > 0.0:
+            if pivot < LOST * variance or pivot < LOST_BEFORE * x[room.largest + i]:
+                return True
+        if before >= 0:
+            s = 0.0
+            for j in range(d):
+                s += abs(x[before + where.J + j * dd + i]) * np.sqrt(abs(x[room.new + j * d + j]))
+            if s > LARGEST_GAIN * np.sqrt(abs(x[before + where.F + i * d + i])):
+                return True
+    return False
+
+
+@helper
 def grown(x, n):
     """A longer array that begins as ``x`` does."""
     apart()
@@ -118,8 +161,23 @@ def filter_covariances(x, w, X, kinds, start, n_steps, index, first):
     or -1.
     """
     apart()
+    x[w.room.singular] = 1.0 if w.direct else 0.0
+    x, failed = _filter_covariances(x, w, X, kinds, start, n_steps, index, first)
+    if failed == TO_SQUARE_ROOTS:
+        x[w.room.singular] = 1.0
+        x, failed = _filter_covariances(x, w, X, kinds, start, n_steps, index, first)
+    return x, failed
+
+
+@helper
+def _filter_covariances(x, w, X, kinds, start, n_steps, index, first):
+    apart()
     d, room, size = w.d, w.room, w.record.size
+    roots = x[room.singular] > 0.0
     copy(x, w.system.V, d * d, room.P)
+    clear(x, room.largest, d)
+    if roots:
+        begin_roots(x, w)
     previous = np.inf
     n = 0
     t = 0
@@ -135,19 +193,28 @@ def filter_covariances(x, w, X, kinds, start, n_steps, index, first):
         if kind == MISSING:
             clear(x, record, size)
             copy(x, room.P, d * d, room.new)
+            if roots:
+                skip_root(x, w, record)
         else:
             step = w.partial if kind == PARTIAL else w.whole
             if kind == PARTIAL or w.varies:
                 if not reduce(x, w, X, (start + t) * w.p, step):
                     return x, t
-            if not correct(x, w, step, record):
+            if not (correct_root(x, w, step, record) if roots else correct(x, w, step, record)):
                 return x, t
-        predict(x, w, record)
+        change = 0.0
+        if roots:
+            change = predict_root(x, w, record)
+        else:
+            predict(x, w, record)
+            if is_lost(x, w, w.records + index[t - 1] * size if t > 0 else -1):
+                return x, TO_SQUARE_ROOTS
         first[n] = t
         index[t] = n
         t += 1
         if kind != PARTIAL and not w.varies and t < n_steps and kinds[start + t] == kind:
-            change = largest_change(x, room.P, room.old, d)
+            if not roots:
+                change = largest_change(x, room.P, room.old, d)
             ratio = change / previous if previous > 0.0 else 0.0
             previous = change
             small = STEADY * max(1.0, 0.5 * d)

@@ -112,9 +112,11 @@ def lead_of(x, w, record):
 def pieces_of(x, w, n_steps, index, first):
     """How a complete sequence is cut: steps of a lead and of a piece, pieces in a row, and rows.
 
-    All zero if it is too short, or forgets too slowly.
+    All zero if it is too short, or forgets too slowly, or its covariances are singular.
     """
     apart()
+    if x[w.room.singular] > 0.0:
+        return 0, 0, 0, 0
     steady = first[index[n_steps - 1]]
     if n_steps - steady < 2 * _LEAD * _FEWEST:
         return 0, 0, 0, 0
@@ -160,7 +162,7 @@ def smooth_range(x, w, X, kinds, start, index, t, n_steps, begin, end):
     apart()
     gains = np.empty(n_steps)
     filter_means(x, w, X, kinds, start + t, n_steps, index[t:], False, gains)
-    smooth_means(x, w, n_steps, index[t:])
+    smooth_means(x, w, X, kinds, start + t, n_steps, index[t:])
     total = 0.0
     for s in range(begin, end):
         total += gains[s]

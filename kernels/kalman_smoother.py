@@ -4,11 +4,13 @@
 
 with f filtered and h predicted. V is a sum of squares, and so semidefinite. Where the filter is
 steady the smoothed covariance becomes so too, backwards, and the rest of the run is skipped.
+Where the filter worked with square roots of the covariances, so does the smoother.
 """
 
 from . import simd
 from .kalman_filter import STEADY
 from .kalman_observation import MISSING, PARTIAL, fill
+from .kalman_square_root import smooth_covariances_by_roots, smooth_means_by_roots
 from .kalman_system import load_observation
 from .options import apart, helper
 from .small_matrices import (
@@ -39,6 +41,9 @@ def smooth_covariances(x, w, X, kinds, start, n_steps, index, first, each, each_
     with the state, vh. ``each`` and ``each_lag``, unless empty, receive those of every step.
     """
     apart()
+    if x[w.room.singular] > 0.0:
+        smooth_covariances_by_roots(x, w, X, kinds, start, n_steps, index, first, each, each_lag)
+        return
     d, p, dd, room, where, sums = w.d, w.p, w.dd, w.room, w.record, w.covariances
     n = d * d
     clear(x, sums.first, sums.vh + p * d - sums.first)
@@ -89,9 +94,12 @@ def smooth_covariances(x, w, X, kinds, start, n_steps, index, first, each, each_
 
 
 @helper
-def smooth_means(x, w, n_steps, index):
+def smooth_means(x, w, X, kinds, start, n_steps, index):
     """Turn filtered means into smoothed ones, in place."""
     apart()
+    if x[w.room.singular] > 0.0:
+        smooth_means_by_roots(x, w, X, kinds, start, n_steps, index)
+        return
     d, dd, room, where = w.d, w.dd, w.room, w.record
     for s in range(1, n_steps):
         t = n_steps - 1 - s

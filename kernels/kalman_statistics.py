@@ -113,11 +113,11 @@ def add_means(x, w, X, kinds, start, n_steps, begin, end, weight, centre, with_r
 
 
 @helper
-def alike(w, kinds, starts, order, shares, i, n_steps, with_rest):
+def alike(x, w, kinds, starts, order, shares, i, n_steps, with_rest):
     """How many sequences from the i-th on go side by side: complete, and all of one length."""
     apart()
     most = lanes_for(w, n_steps)
-    if w.varies or with_rest:
+    if w.varies or with_rest or x[w.room.singular] > 0.0:
         return 0
     count = 0
     while count < most and i + count < order.shape[0]:
@@ -171,7 +171,7 @@ def expect(
         if not only_scores and summed != n_steps:
             smooth_covariances(x, w, X, kinds, start, n_steps, index, first, none, none)
             summed = n_steps
-        width = alike(w, kinds, starts, order, shares, i, n_steps, with_rest)
+        width = alike(x, w, kinds, starts, order, shares, i, n_steps, with_rest)
         if width > 0:
             size = block_size(w, n_steps, width)
             if y.shape[0] < size:
@@ -200,7 +200,7 @@ def expect(
         weight = weights[s] if weights.shape[0] > 0 else 1.0
         if weight == 0.0:
             continue
-        smooth_means(x, w, n_steps, index)
+        smooth_means(x, w, X, kinds, start, n_steps, index)
         add_means(x, w, X, kinds, start, n_steps, 0, n_steps, weight, centre, with_rows)
         add_covariances(x, w, weight)
         x[w.sums.weight] += weight
@@ -215,9 +215,9 @@ def infer(
 ):  # fmt: skip
     """Filtered or smoothed means (·, d) and covariances (·, d, d) of the rows of all sequences.
 
-    ``shares`` is as for :func:`expect`, for sequences in order. ``lags[t]``, unless there is no
-    room, is the covariance of the state of row t + 1 with that of row t, for one sequence. Returns
-    the sequence and the step where an observation has no density, or -1, -1.
+    ``shares`` is as for :func:`expect`, for sequences in order. ``lags[i]``, unless there is no
+    room, is the covariance of the state of row i + 1 with that of row i, but for the last row of a
+    sequence. Returns the sequence and the step where an observation has no density, or -1, -1.
     """
     w = places[0]
     d = w.d
@@ -243,13 +243,16 @@ def infer(
             x, w, X, kinds, start, n_steps, index, True, log_likelihoods[start : start + n_steps]
         )
         here = covariances[start : start + n_steps]
+        lags_here = lags[start : start + n_steps] if lags.shape[0] > 0 else lags
         if again:
             for t in range(n_steps):
                 for i in range(d):
                     for j in range(d):
                         here[t, i, j] = covariances[start - n_steps + t, i, j]
+                        if lags.shape[0] > 0:
+                            lags_here[t, i, j] = lags[start - n_steps + t, i, j]
         elif smooth:
-            smooth_covariances(x, w, X, kinds, start, n_steps, index, first, here, lags)
+            smooth_covariances(x, w, X, kinds, start, n_steps, index, first, here, lags_here)
         else:
             for t in range(n_steps):
                 F = w.records + index[t] * w.record.size + w.record.F
@@ -257,7 +260,7 @@ def infer(
                     for j in range(d):
                         here[t, i, j] = x[F + i * d + j]
         if smooth:
-            smooth_means(x, w, n_steps, index)
+            smooth_means(x, w, X, kinds, start, n_steps, index)
         for t in range(n_steps):
             for i in range(d):
                 means[start + t, i] = x[w.states + t * w.dd + i]

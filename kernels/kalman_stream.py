@@ -11,10 +11,10 @@ from .small_matrices import add_columns, clear, copy, set_columns, squares
 
 @kernel
 def forward(x, places, row, begun, mean, covariance):
-    """Filter one observation, NaN being missing; returns its log-likelihood, or infinity.
+    """Filter one observation, NaN being missing; returns its log-likelihood.
 
-    The mean and the covariance of the next state lie where those of the first step would; nothing
-    is changed if there is no density.
+    That is infinity if there is no density, and NaN if the numbers overflow: then nothing is
+    changed. The mean and the covariance of the next state lie where those of the first step would.
     """
     w = places[0]
     d, p, r, dd, rr, pp, room, step = w.d, w.p, w.r, w.dd, w.rr, w.pp, w.room, w.partial
@@ -45,8 +45,13 @@ def forward(x, places, row, begun, mean, covariance):
         set_columns(x, step.rest, p, pp, room.u, room.noise)
         gained = squares(x, room.z, r) + squares(x, room.noise, p) + seen * np.log(2.0 * np.pi)
         gained = -0.5 * gained - x[record + w.record.log_det] - x[step.half]
+        if not abs(gained) < np.inf:
+            return np.nan
     else:
         copy(x, room.P, d * d, room.new)
+    for i in range(d):
+        if not abs(x[w.states + i]) < np.inf or not abs(x[room.new + i * d + i]) < np.inf:
+            return np.nan
     for i in range(d):
         mean[i] = x[w.states + i]
         for j in range(d):

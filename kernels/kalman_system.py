@@ -13,7 +13,7 @@ REDUCED = (("G", "p*rr"), ("minus_C", "d*rr"), ("Ct", "r*d"), ("Rt", "r*r"), ("r
 
 #: What there is of each step that differs from the others: see kalman_filter.
 RECORD = (("gain", "r*dd"), ("whiten", "r*rr"), ("J", "d*dd"), ("F", "d*d"), ("B", "d*d"),
-          ("log_det", "1"))  # fmt: skip
+          ("log_det", "1"), ("root", "d*d"), ("Ez", "d*r"), ("Ey", "d*d"))  # fmt: skip
 
 #: The sums of covariances of a sequence: see kalman_smoother.
 COVARIANCES = (("first", "d*d"), ("last", "d*d"), ("seen", "d*d"), ("unseen", "d*d"),
@@ -35,6 +35,9 @@ _ROOM = (
     ("Li", "r*r"), ("K", "d*r"), ("Kt", "d*r"), ("lower", "d*d"), ("AF", "d*d"), ("keep", "d*d"),
     ("scratch", "d*d"), ("gain", "d*d"), ("left", "d*d"), ("V", "d*d"), ("lag", "d*d"),
     ("u", "pp"), ("raw", "pp"), ("e", "rr"), ("z", "rr"), ("noise", "pp"), ("delta", "dd"),
+    ("singular", "1"), ("largest", "d"), ("U", "d*d"), ("Rroot", "r*r"),
+    ("square", "(r+d)*(r+2*d)"), ("stack", "4*d*d"), ("pivots", "d"),
+    ("left_root", "d*d"), ("info", "dd"),
 )  # fmt: skip
 
 #: The system: each has time as its first axis, of length one if it is constant, so that t has to

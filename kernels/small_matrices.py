@@ -15,6 +15,8 @@ from .options import apart, helper
 
 #: A pivot this small beside the entry it came from is rounding, and the matrix singular there.
 SINGULAR = 1e-14
+#: What one operation rounds by.
+ROUNDING = 2.0**-52
 
 
 def pad(n):
@@ -119,6 +121,72 @@ def factorize(x, a, n, tolerance, out):
         for r in range(c, n):
             x[out + r * n + c] *= unit
     return rank
+
+
+@helper
+def root(x, a, n, scratch, out):
+    """``out outᵀ = a`` for a semidefinite matrix, the largest variances first; out is square.
+
+    What is left of a variance and is rounding, or negative, counts as nothing.
+    """
+    apart()
+    copy(x, a, n * n, scratch)
+    clear(x, out, n * n)
+    for c in range(n):
+        pivot = -1
+        for i in range(n):
+            left = x[scratch + i * n + i]
+            if left > ROUNDING * n * x[a + i * n + i]:
+                if pivot < 0 or left > x[scratch + pivot * n + pivot]:
+                    pivot = i
+        if pivot < 0:
+            return
+        unit = 1.0 / np.sqrt(x[scratch + pivot * n + pivot])
+        for i in range(n):
+            x[out + i * n + c] = x[scratch + i * n + pivot] * unit
+        for i in range(n):
+            for j in range(n):
+                x[scratch + i * n + j] -= x[out + i * n + c] * x[out + j * n + c]
+        for i in range(n):
+            x[scratch + i * n + pivot] = 0.0
+            x[scratch + pivot * n + i] = 0.0
+
+
+@helper
+def echelon(x, a, stride, n_rows, n_columns, leading, least, pivots):
+    """Reflect rows so that the leading columns are in echelon form; returns their rank.
+
+    ``pivots[k]`` is the column in which row k begins. A column of which no more is left than
+    ``least``, one for each, begins none, and is zero in the rows after.
+    """
+    apart()
+    k = 0
+    for c in range(leading):
+        norm = 0.0
+        for r in range(k, n_rows):
+            norm += x[a + r * stride + c] ** 2
+        norm = np.sqrt(norm)
+        if not norm > x[least + c] or k == n_rows:
+            for r in range(k, n_rows):
+                x[a + r * stride + c] = 0.0
+            continue
+        head = x[a + k * stride + c]
+        end = -norm if head >= 0.0 else norm
+        x[a + k * stride + c] = head - end
+        scale = 1.0 / (norm * (norm + abs(head)))
+        for j in range(c + 1, n_columns):
+            s = 0.0
+            for r in range(k, n_rows):
+                s += x[a + r * stride + c] * x[a + r * stride + j]
+            s *= scale
+            for r in range(k, n_rows):
+                x[a + r * stride + j] -= s * x[a + r * stride + c]
+        x[a + k * stride + c] = end
+        for r in range(k + 1, n_rows):
+            x[a + r * stride + c] = 0.0
+        x[pivots + k] = c
+        k += 1
+    return k
 
 
 @helper

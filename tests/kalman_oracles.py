@@ -159,10 +159,13 @@ def smoothed(lds, v):
     )
 
 
-def statistics(lds, v):
-    """Sums of E[T(h, v)|v] of one sequence, whole missing steps without an observation."""
+def statistics(lds, v, given=None):
+    """Sums of E[T(h, v)|v] of one sequence, whole missing steps without an observation.
+
+    ``given`` is the posterior, if it is known more exactly than doubles have it.
+    """
     T, d, p = len(v), lds.d, lds.p
-    m, S = posterior(lds, v)
+    m, S = posterior(lds, v) if given is None else given
     second = S + np.outer(m, m)
     h = [slice(t * d, (t + 1) * d) for t in range(T)]
     o = [slice(T * d + t * p, T * d + (t + 1) * p) for t in range(T)]
@@ -294,3 +297,59 @@ def exact(lds, v):
         means = cross * solved
         smoothed_means = [[float(mu[t][i] + means[t * d + i]) for i in range(d)] for t in range(T)]
         return float(value), np.array(smoothed_means)
+
+
+def exact_posterior(lds, v):
+    """As :func:`posterior` for a system that is constant in time, in eighty digits."""
+    import mpmath
+
+    with mpmath.workdps(80):
+        T, d, p = len(v), lds.d, lds.p
+        A, C = mpmath.matrix(lds.A), mpmath.matrix(lds.C)
+        mean, U = [mpmath.matrix(lds.m)], [mpmath.matrix(lds.V)]
+        power = [mpmath.eye(d)]
+        for _ in range(T - 1):
+            mean.append(A * mean[-1] + mpmath.matrix(lds.b))
+            U.append(A * U[-1] * A.T + mpmath.matrix(lds.Q))
+            power.append(A * power[-1])
+        n = T * (d + p)
+        S, mu = mpmath.zeros(n), mpmath.zeros(n, 1)
+
+        def put(block, row, column):
+            for i in range(block.rows):
+                for j in range(block.cols):
+                    S[row + i, column + j] = block[i, j]
+                    S[column + j, row + i] = block[i, j]
+
+        for s in range(T):
+            seen = C * mean[s] + mpmath.matrix(lds.c)
+            for i in range(d):
+                mu[s * d + i] = mean[s][i]
+            for i in range(p):
+                mu[T * d + s * p + i] = seen[i]
+            for t in range(s + 1):
+                H = power[s - t] * U[t]
+                put(H, s * d, t * d)
+                put(C * H, T * d + s * p, t * d)
+                put(C * H.T, T * d + t * p, s * d)
+                block = C * H * C.T
+                if s == t:
+                    block += mpmath.matrix(lds.R)
+                put(block, T * d + s * p, T * d + t * p)
+        known = [int(i) for i in np.flatnonzero(~np.isnan(v.ravel()))]
+        at_ = [T * d + i for i in known]
+        K = mpmath.matrix(len(known))
+        cross, e = mpmath.matrix(n, len(known)), mpmath.matrix(len(known), 1)
+        for b, j in enumerate(at_):
+            e[b] = mpmath.mpf(float(v.ravel()[known[b]])) - mu[j]
+            for a, i in enumerate(at_):
+                K[a, b] = S[i, j]
+            for i in range(n):
+                cross[i, b] = S[i, j]
+        inverse = K**-1
+        mean_given = mu + cross * (inverse * e)
+        covariance = S - cross * inverse * cross.T
+        return (
+            np.array([float(mean_given[i]) for i in range(n)]),
+            np.array([[float(covariance[i, j]) for j in range(n)] for i in range(n)]),
+        )

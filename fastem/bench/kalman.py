@@ -64,10 +64,10 @@ class KalmanShape(NamedTuple):
 
 
 def estimator(problem: Problem, **settings):
-    """fastem's filter that starts from the problem's parameters."""
+    """fastem's filter that starts from the problem's parameters, and learns all of them."""
     import fastem
 
-    return fastem.KalmanFilter(**problem.start, **settings)
+    return fastem.KalmanFilter(**problem.start, em_vars=tuple(problem.start), **settings)
 
 
 def em(problem: Problem) -> Side:

@@ -263,6 +263,9 @@ def _begin(model, piece):
 
 
 def _is_fitted(model):
+    # A Kalman filter may be given whole, and still be one that starts from its settings.
+    if hasattr(model, "_is_learned"):
+        return model._is_learned()
     try:
         check_is_fitted(model)
     except NotFittedError:

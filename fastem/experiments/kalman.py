@@ -52,8 +52,8 @@ def first_model(V, seed: int) -> KalmanFilter:
     model = KalmanFilter(
         transition_covariance=Q, observation_covariance=R, n_dim_state=N_STATE,
         n_dim_obs=N_OUTPUT, batch_size=1,
-        fixed=("transition_offsets", "observation_offsets", "transition_covariance",
-               "observation_covariance"),
+        em_vars=("initial_state_mean", "initial_state_covariance", "transition_matrices",
+                 "observation_matrices"),
         **some_parameters(np.random.default_rng(1000 + seed)),
     )  # fmt: skip
     return model
