@@ -376,6 +376,7 @@ initial_state_covariance_ : ndarray
     _learned_kinds = {  # noqa: RUF012
         **OnlineEstimator._learned_kinds,
         "lengths_": lambda value: isinstance(value, Lengths) and value.lengths[0] >= 1,
+        "given_": lambda value: isinstance(value, tuple) and set(value) <= NAMES.keys(),
     }
 
     def _parameter_attributes(self):
