@@ -112,35 +112,32 @@ def predict(x, w, record):
 
 
 @helper
-def note_largest(x, w, i):
-    """The variance that coordinate ``i`` of the next state has if a step observes nothing."""
-    apart()
-    d, room = w.d, w.room
-    s = 0.0
-    for j in range(d):
-        s += abs(x[room.A + i * d + j]) * np.sqrt(abs(x[room.old + j * d + j]))
-    x[room.largest + i] = max(x[room.largest + i], s * s, x[room.P + i * d + i])
-    return s * s
-
-
-@helper
 def is_lost(x, w, before):
     """Whether the P that was just predicted is singular, or the gain of the step before large."""
     apart()
     d, dd, room, where = w.d, w.dd, w.room, w.record
+    predicted, filtered = room.info, room.delta
+    for j in range(d):
+        x[predicted + j] = np.sqrt(abs(x[room.old + j * d + j]))
+        x[filtered + j] = np.sqrt(abs(x[room.new + j * d + j]))
+    lost = False
     for i in range(d):
-        variance = note_largest(x, w, i)
+        # The standard deviation of the next state if the step observed nothing.
+        sd, gain = 0.0, 0.0
+        for j in range(d):
+            sd += abs(x[room.A + i * d + j]) * x[predicted + j]
+        variance = x[room.P + i * d + i]
+        largest = max(x[room.largest + i], sd * sd, variance)
+        x[room.largest + i] = largest
         pivot = x[room.lower + i * d + i] ** 2
-        if x[room.P + i * d + i] > 0.0:
-            if pivot < LOST * variance or pivot < LOST_BEFORE * x[room.largest + i]:
-                return True
+        if variance > 0.0 and (pivot < LOST * sd * sd or pivot < LOST_BEFORE * largest):
+            lost = True
         if before >= 0:
-            s = 0.0
             for j in range(d):
-                s += abs(x[before + where.J + j * dd + i]) * np.sqrt(abs(x[room.new + j * d + j]))
-            if s > LARGEST_GAIN * np.sqrt(abs(x[before + where.F + i * d + i])):
-                return True
-    return False
+                gain += abs(x[before + where.J + j * dd + i]) * x[filtered + j]
+            if gain * gain > LARGEST_GAIN * LARGEST_GAIN * x[before + where.F + i * d + i]:
+                lost = True
+    return lost
 
 
 @helper

@@ -461,3 +461,19 @@ def test_a_sequence_that_is_not_absorbed_must_be_cut_off(client):
     with pytest.raises(ValueError, match="probability zero.*unless cut_off says"):
         fit(model, bag_of(V), client=client)
     fit(model, bag_of(V), cut_off=np.ones(20, bool), client=client)
+
+
+def test_what_is_given_to_a_kalman_filter_stays_on_a_cluster_too(client):
+    V = sequences()
+    given = {
+        "transition_matrices": np.array([[0.8, 0.1], [-0.1, 0.7]]),
+        "observation_matrices": np.eye(3, 2),
+    }
+    bag = db.from_sequence(V, npartitions=4)
+    fitted = fit(kalman(**given, fixed=tuple(given)), bag, client=client)
+    online = fit_online(kalman(**given, fixed=tuple(given)), bag, sync_every=20, client=client)
+    for model in (fitted, online):
+        for name, value in given.items():
+            assert_array_equal(getattr(model, f"{name}_"), value)
+        assert not np.array_equal(model.observation_covariance_, np.eye(3))
+    assert_same(fitted, kalman(**given, fixed=tuple(given)).fit(V))
