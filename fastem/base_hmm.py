@@ -477,7 +477,6 @@ class BaseHMM(HMMInference, OnlineEstimator):
     def _maximize(self, model, expectation):
         """The next model of batch EM, priors included."""
         statistics, n_sequences = expectation.statistics, expectation.weight
-        model.check_statistics(statistics)
         parameters = model.parameters
         new = self._step_emissions(model, statistics, n_sequences)
         new["startprob"] = dirichlet_mode(

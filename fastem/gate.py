@@ -76,7 +76,7 @@ def check_probabilities(name, array) -> None:
     if wrong.any():
         at = [int(i) for i in np.argwhere(wrong)[0]]
         where = f"{name}{at}" if at else name
-        raise ValueError(f"{where} must sum to one; it sums to {sums[tuple(at)]}.")
+        raise ValueError(f"{where} must sum to 1; it sums to {sums[tuple(at)]}.")
 
 
 # Statistics ------------------------------------------------------------------------------------

@@ -283,10 +283,10 @@ def test_sparse_documents_that_point_elsewhere():
     ("changes", "words"),
     [
         ({"startprob": [0.5, np.nan]}, "startprob holds probabilities"),
-        ({"startprob": [0.5, 0.6]}, "startprob must sum to one"),
+        ({"startprob": [0.5, 0.6]}, "startprob must sum to 1"),
         ({"startprob": [1.0]}, r"startprob has the shape \(1,\)"),
         ({"transmat": [[0.5, 0.5], [np.nan, 1.0]]}, "transmat holds probabilities"),
-        ({"transmat": [[0.5, 0.5], [0.5, 0.4]]}, r"transmat\[1\] must sum to one"),
+        ({"transmat": [[0.5, 0.5], [0.5, 0.4]]}, r"transmat\[1\] must sum to 1"),
         ({"absorbing": [2]}, "absorbing: 2 is not one of the states"),
         ({"absorbing": [-1]}, "absorbing: -1 is not one of the states"),
         ({"horizon": "long"}, "A length is a whole number"),

@@ -57,10 +57,13 @@ def maximize(model: Estimator, expectation: Expectation) -> Estimator:
         ``model``. Its ``lower_bound_`` is the mean log-likelihood before the step.
     """
     check_is_fitted(model)
+    present = model._model()
     if hasattr(model, "_maximize"):  # with priors
-        step = model._maximize(model._model(), expectation)
+        # It has no use for what the model's own maximize would refuse.
+        present.check_statistics(expectation.statistics)
+        step = model._maximize(present, expectation)
     else:
-        step = model._model().maximize(expectation.statistics)
+        step = present.maximize(expectation.statistics)
     model._set_model(step)
     model.lower_bound_ = expectation.log_likelihood
     model.n_iter_ = getattr(model, "n_iter_", 0) + 1
