@@ -48,7 +48,7 @@ def learn(method, data=X, **options):
         ({"em_vars": ["observation_matrices"], "fixed": {"transition_matrices": np.eye(2) > 0}},
          {"observation_matrices"}),
     ],
-    ids=str,
+    ids=lambda value: str(sorted(value) if isinstance(value, set) else value),
 )  # fmt: skip
 def test_of_what_is_given_only_that_is_learned_which_is_said(method, options, learned):
     assert moved(learn(method, **START, **options)) == learned
