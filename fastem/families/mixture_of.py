@@ -252,10 +252,9 @@ class MixtureOf(Family):
 
     def rules_out(self, blocks, mass, packed):
         counts = blocks["counts"]
-        inner = {name: block for name, block in blocks.items() if name != "counts"}
         if ((counts > 0) & (packed.weights == 0.0)).any():
             return True
-        return self.member.rules_out(inner, counts.ravel(), packed.members)
+        return self.member.rules_out(self._inner(blocks), counts.ravel(), packed.members)
 
     def without_noise(self, packed):
         members = self.member.without_noise(packed.members)
@@ -294,11 +293,11 @@ class MixtureOf(Family):
         counts = (mass[:, None] * packed.weights).ravel()
         other_counts = (other_mass[:, None] * moved.weights).ravel()
         inside = self.member.arranged_to_pool(
-            packed.members, counts, moved.members, other_counts, horizon, self._inner(fixed)
+            packed.members, counts, moved.members, other_counts, horizon, self._inner_fixed(fixed)
         )
         return moved if inside is moved.members else moved._replace(members=inside)
 
-    def _inner(self, fixed):
+    def _inner_fixed(self, fixed):
         return tuple(name for name in self.member.parameter_names if name in fixed)
 
     def _best_pooling(self, packed, mass, other, other_mass, horizon, fixed):
@@ -324,7 +323,7 @@ class MixtureOf(Family):
             return value - whole, orders
         inner = self.member.pooled(
             packed.members, counts.ravel(), other.members, other_counts.ravel(), horizon,
-            self._inner(fixed),
+            self._inner_fixed(fixed),
         )  # fmt: skip
         if inner is None:
             return None
