@@ -317,11 +317,11 @@ NO_MAXIMUM = (
 
 def check_alpha(alpha) -> np.ndarray:
     """``alpha`` as an array of doubles; raises ``ValueError`` if it is not one of parameters."""
-    alpha = np.ascontiguousarray(gate.numbers("alpha", alpha))
+    alpha = gate.numbers("alpha", alpha)
     if alpha.ndim != 1 or alpha.size == 0:
         raise ValueError(f"alpha must have one entry for each word; got the shape {alpha.shape}.")
     wrong = ~((alpha > 0) & np.isfinite(alpha))
     if wrong.any():
         at = int(np.argmax(wrong))
         raise ValueError(f"alpha must be positive and finite; alpha[{at}] is {alpha[at]}.")
-    return alpha
+    return np.ascontiguousarray(alpha)

@@ -55,6 +55,12 @@ def load(path, *, families=()) -> Any:
     Returns
     -------
     estimator
+
+    Raises
+    ------
+    FileError
+        If the file is not one of fastem's, or does not hold what such an estimator can have
+        learned: other attributes, or arrays whose shapes do not agree.
     """
     kind, settings, arrays = files.read(path)
     kinds = _kinds()
