@@ -45,7 +45,7 @@ def orders_inside(model):
     parameters = {
         name: np.array(value) for name, value in model.family.unpack(model.packed).items()
     }
-    n, m = parameters["weights"].shape
+    n, m = parameters[model.family.weights_name].shape
     for orders in product(permutations(range(m)), repeat=n):
         moved = {
             name: array
@@ -190,6 +190,7 @@ def mixture_of(rng, n, m, kind, chain):
     family = MixtureOf(Gaussian(kind, reg_covar=0.0), m)
     parameters = MixturesByHand(oracles.Gaussian(kind, 2), m, tied).random(rng, n)
     if not chain:
+        parameters["member_weights"] = parameters.pop("weights")
         return MixtureModel(family, rng.dirichlet(np.ones(n)), parameters)
     startprob, *rows = rng.dirichlet(np.ones(n), n + 1)
     return HMMModel(family, startprob, np.array(rows), parameters, horizon=4)
@@ -414,7 +415,8 @@ def with_zeros(name, chain, inside):
         pairs = [{**extra, f"{name.split()[0]}_{parameter}": p} for p in (some, none)]
     elif inside == "members":
         family = MixtureOf(family, 1)
-        pairs = [{"weights": [[1.0]], parameter: [p]} for p in (some, none)]
+        weights = "weights" if chain else "member_weights"
+        pairs = [{weights: [[1.0]], parameter: [p]} for p in (some, none)]
     else:
         pairs = [{parameter: p} for p in (some, none)]
     if chain:
@@ -422,13 +424,7 @@ def with_zeros(name, chain, inside):
     return [MixtureModel(family, [1.0], p) for p in pairs]
 
 
-# Members that are categorical would need statistics of their own name.
-PLACES = [
-    (name, inside)
-    for name in ZEROS
-    for inside in (None, "product", "members")
-    if (name, inside) != ("categorical", "members")
-]
+PLACES = [(name, inside) for name in ZEROS for inside in (None, "product", "members")]
 
 
 @pytest.mark.parametrize("name, inside", PLACES)

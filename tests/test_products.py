@@ -256,8 +256,11 @@ def test_an_infinite_variance_is_refused(kind, n_columns):
         "means": np.zeros((1, n_columns)),
         "covariances": covariance if kind == "tied" else covariance[None],
     }
-    with pytest.raises(ValueError, match="not positive definite"):
+    with pytest.raises(ValueError, match="covariances must be finite"):
         Gaussian(kind).pack(parameters)
+    assert (
+        not inverse_factor(covariance, np.zeros(padded(n_columns) ** 2), padded(n_columns)) < np.inf
+    )
 
 
 # Reading --------------------------------------------------------------------------------------
