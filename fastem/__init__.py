@@ -85,8 +85,8 @@ _HOMES = {
 
 #: The modules that are documented.
 _MODULES = frozenset(
-    {"algebra", "convergence", "count_tables", "distributed", "families", "kalman_stream",
-     "kernels", "sequences", "simulated", "statistics"}
+    {"algebra", "convergence", "count_tables", "distributed", "families", "kalman_model",
+     "kalman_stream", "kernels", "matching", "sequences", "simulated", "statistics"}
 )  # fmt: skip
 
 

@@ -188,7 +188,7 @@ class BaseHMM(HMMInference, OnlineEstimator):
         for name, array in self._from_family(parameters).items():
             setattr(self, self._attribute(name), np.array(array))
         self._learned = {name: getattr(self, name) for name in self._attributes()}
-        self._told_dead = getattr(model, "told_dead", set())
+        self._keep_told(model)
         if model.horizon is not None:
             self.lengths_ = model.horizon
 

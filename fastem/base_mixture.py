@@ -68,7 +68,7 @@ class BaseMixture(DensityMixin, OnlineEstimator):
         for name, array in model.parameters.items():
             # A copy, so that changing an attribute changes nothing that was given or is shared.
             setattr(self, f"{name}_", np.array(array))
-        self._told_dead = model.told_dead
+        self._keep_told(model)
 
     def _parameter_attributes(self):
         return ("weights_", *(f"{name}_" for name in self._family().parameter_names))

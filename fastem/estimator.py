@@ -169,6 +169,12 @@ class OnlineEstimator(Learned, BaseEstimator):
             vars(self).update(before)
             raise
 
+    def _keep_told(self, model):
+        """Remember of which deaths of components the user was told, if there were any."""
+        vars(self).pop("_told_dead", None)
+        if getattr(model, "told_dead", None):
+            self._told_dead = model.told_dead
+
     def _remembered(self, model):
         """What online learning remembers, if anything: statistics of such a model, checked."""
         statistics = getattr(self, "statistics_", None)
