@@ -12,6 +12,8 @@ SCRIPT = textwrap.dedent(
     import numpy as np
     import fastem
 
+    # A shell starts what runs in the background with interrupts ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     warnings.simplefilter("ignore")
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 20, 4)).cumsum(axis=1)
