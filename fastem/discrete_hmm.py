@@ -466,6 +466,8 @@ class MultinomialHMM(_DiscreteHMM):
     def _single_trials(self):
         """The number of trials of a row, if it is always the same."""
         given = getattr(self, "n_trials_", None) if self.n_trials is None else self.n_trials
+        if isinstance(given, Integral):
+            return int(given)
         distinct = np.unique([] if given is None else gate.numbers("n_trials", given))
         if not ((distinct >= 0) & (distinct < np.inf) & (distinct % 1 == 0)).all():
             raise ValueError(f"n_trials must be whole numbers, zero or more; got {given!r}.")

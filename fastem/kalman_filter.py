@@ -279,12 +279,12 @@ initial_state_covariance_ : ndarray
         changed = {name for name in filled if getattr(self, name) is not filled[name]}
         return names & (set(self.given_) | changed)
 
-    def _is_learned(self):
+    def _has_learned(self):
         return hasattr(self, "transition_matrices_")
 
     def _parameters(self, n_columns=None, *, d=1):
         """All parameters as they are now: learned, given, or pykalman's defaults."""
-        if self._is_learned():
+        if self._has_learned():
             return {name: as_numbers(f"{name}_", getattr(self, f"{name}_")) for name in NAMES}
         sizes = self._sizes()
         d, p = sizes.get("d", d), sizes.get("p", n_columns or 1)
@@ -393,7 +393,7 @@ initial_state_covariance_ : ndarray
 
     def _model(self) -> KalmanModel:
         """The model that the attributes describe."""
-        if self._is_learned():
+        if self._has_learned():
             return self._learner(self._parameters())
         # Of filters that were never fitted nothing is known but what is given: in combining
         # several, that is what is to be combined.
@@ -404,7 +404,7 @@ initial_state_covariance_ : ndarray
     def _inferring_model(self, n_columns=None) -> KalmanModel:
         """The model for everything but learning."""
         unknown = self.transition_matrices is None and self.observation_matrices is None
-        if unknown and not self._is_learned():
+        if unknown and not self._has_learned():
             warn(
                 "Neither transition_matrices nor observation_matrices are given or learned: "
                 "identities are used, as in pykalman. Call fit first, or give the matrices.",
@@ -422,7 +422,7 @@ initial_state_covariance_ : ndarray
 
     def __sklearn_is_fitted__(self):
         given = self.transition_matrices is not None and self.observation_matrices is not None
-        return self._is_learned() or given
+        return self._has_learned() or given
 
     # Data ------------------------------------------------------------------------------------
 
@@ -489,7 +489,7 @@ initial_state_covariance_ : ndarray
         self
         """
         with self._all_or_nothing():
-            resumed = self.warm_start and self._is_learned()
+            resumed = self.warm_start and self._has_learned()
             data = self._check_data(X, sample_weight, lengths, reset=not resumed)
             if not resumed:
                 for name in NAMES:
@@ -568,7 +568,7 @@ initial_state_covariance_ : ndarray
         """
         self._check_settings(self._parameter_constraints)
         with self._all_or_nothing():
-            started = self._is_learned()
+            started = self._has_learned()
             data = self._check_data(X, sample_weight, lengths, reset=not started, once=True)
             tables, size, start = self._online_tables(
                 data, streamed=not isinstance(data, Observations), started=started

@@ -2,9 +2,11 @@
 
 import inspect
 import json
+import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -30,8 +32,10 @@ def revealed(tmp_path, lines):
     script.write_text("\n".join(lines) + "\n")
     command = [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable]
     done = subprocess.run(
-        [*command, str(script)], capture_output=True, text=True, check=False, cwd=tmp_path
-    )
+        [*command, str(script)], capture_output=True, text=True, check=False, cwd=tmp_path,
+        # Type checkers do not follow the hooks of an editable installation.
+        env={**os.environ, "PYTHONPATH": str(Path(fastem.__file__).parents[1])},
+    )  # fmt: skip
     if not done.stdout.startswith("{"):
         pytest.skip(f"pyright does not run here: {done.stderr[-500:]}")
     found = [None] * len(lines)

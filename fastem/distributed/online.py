@@ -264,8 +264,8 @@ def _begin(model, piece):
 
 def _is_fitted(model):
     # A Kalman filter may be given whole, and still be one that starts from its settings.
-    if hasattr(model, "_is_learned"):
-        return model._is_learned()
+    if hasattr(model, "_has_learned"):
+        return model._has_learned()
     try:
         check_is_fitted(model)
     except NotFittedError:
