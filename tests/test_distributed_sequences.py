@@ -137,6 +137,8 @@ def test_online_is_the_same_as_on_one_machine(client, name, combine):
             merged = model._model().with_parameters(algebra.average(models, weights).parameters)
         model._set_model(merged)
         model.n_steps_ = max(machine.n_steps_ for machine in machines)
+        # By it, new lengths are weighed with those of before.
+        model.n_observations_ += sum(weights)
     there = fit_online(
         copy.deepcopy(start), db.from_sequence(V, npartitions=5), 20, combine=combine, n_shards=2,
         client=client,
