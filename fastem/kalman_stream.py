@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .kernels.kalman_stream import forward
@@ -69,7 +71,7 @@ class KalmanStream:
         row = self._row(observation)
         mean, covariance = np.empty(self._d), np.empty((self._d, self._d))
         gained = forward(self._x, self._w, row, self.n_steps > 0, mean, covariance)
-        if np.isnan(gained):
+        if math.isnan(gained):
             raise ValueError(
                 "The numbers overflow: the observation is too large for its square to be a number, "
                 "or the state has grown without bound."
@@ -86,7 +88,8 @@ class KalmanStream:
 
     def _row(self, observation):
         """The observation as a kernel reads it."""
-        missing = np.ma.isMaskedArray(observation) and np.ma.getmaskarray(observation).any()
+        masked = isinstance(observation, np.ma.MaskedArray)
+        missing = masked and np.ma.getmaskarray(observation).any()
         if observation is None or missing:
             return np.full(self._p, np.nan)
         try:
@@ -97,6 +100,7 @@ class KalmanStream:
             raise ValueError(
                 f"The observation has {row.shape[0]} values, and the model observes {self._p}."
             )
-        if np.isinf(row).any():
+        # Of so few numbers Python's own test is the quicker one.
+        if not all(map(math.isfinite, row.tolist())) and np.isinf(row).any():
             raise ValueError("The observation contains infinity; a missing value is NaN.")
         return row
