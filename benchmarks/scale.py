@@ -251,7 +251,7 @@ def main():
         ["model", "data", "machines", "computing", "model down", "tree up", "scheduler",
          "a round", "of it computing", "moved in all", "most goes to"], price_rows))  # fmt: skip
     write("docs/scale.md", "online", table(
-        ["model", "5,000 observations", "a synchronisation, 100 machines", "of it learning"],
+        ["model", "5,000 observations", "a synchronization, 100 machines", "of it learning"],
         online_rows))  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""fastem: EM for hidden-variable models, in one batch, online, or in pieces that are merged.
+"""fastem: EM for hidden-variable models, in one batch, online, or in shards that are merged.
 
 The names below are loaded when they are first used: importing scikit-learn and numba takes over a
 second, and a script that only reads a file should not wait for it.
@@ -7,91 +7,89 @@ second, and a script that only reads a file should not wait for it.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from . import old_paths
+
 if TYPE_CHECKING:
     from . import algebra as algebra
-    from . import convergence as convergence
-    from . import count_tables as count_tables
+    from . import data as data
+    from . import dirichlet as dirichlet
     from . import distributed as distributed
     from . import families as families
-    from . import kalman_stream as kalman_stream
+    from . import hmm as hmm
+    from . import kalman as kalman
     from . import kernels as kernels
-    from . import sequences as sequences
+    from . import mixture as mixture
+    from . import model as model
     from . import simulated as simulated
     from . import statistics as statistics
-    from .combining import average, combine, divergence
-    from .compound_dirichlet import CompoundDirichlet
-    from .dirichlet import Dirichlet
-    from .discrete_hmm import CategoricalHMM, MultinomialHMM, PoissonHMM
-    from .families import ExponentialFamily
-    from .gaussian_hmm import GaussianHMM
-    from .gaussian_mixture import GaussianMixture
-    from .gmm_hmm import GMMHMM
-    from .hmm import HMM
-    from .kalman_filter import KalmanFilter
-    from .learning_rate import Decay
-    from .lengths import Lengths
-    from .mixture import Mixture
-    from .saving import load, save
-    from .statistics import Statistics
+    from . import stopping as stopping
+    from .combining import average as average
+    from .combining import combine as combine
+    from .combining import divergence as divergence
+    from .dirichlet import CompoundDirichlet as CompoundDirichlet
+    from .dirichlet import Dirichlet as Dirichlet
+    from .families import ExponentialFamily as ExponentialFamily
+    from .hmm import GMMHMM as GMMHMM
+    from .hmm import HMM as HMM
+    from .hmm import CategoricalHMM as CategoricalHMM
+    from .hmm import GaussianHMM as GaussianHMM
+    from .hmm import MultinomialHMM as MultinomialHMM
+    from .hmm import PoissonHMM as PoissonHMM
+    from .kalman import KalmanFilter as KalmanFilter
+    from .learning_rate import Decay as Decay
+    from .lengths import Lengths as Lengths
+    from .mixture import GaussianMixture as GaussianMixture
+    from .mixture import Mixture as Mixture
+    from .saving import load as load
+    from .saving import save as save
+    from .statistics import Statistics as Statistics
+
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "GMMHMM",
-    "HMM",
-    "CategoricalHMM",
-    "CompoundDirichlet",
-    "Decay",
-    "Dirichlet",
-    "ExponentialFamily",
-    "GaussianHMM",
-    "GaussianMixture",
-    "KalmanFilter",
-    "Lengths",
-    "Mixture",
-    "MultinomialHMM",
-    "PoissonHMM",
-    "Statistics",
-    "average",
-    "combine",
-    "divergence",
-    "load",
-    "save",
-]
-
-#: The module that each public name comes from.
-_HOMES = {
-    "CategoricalHMM": "discrete_hmm",
-    "CompoundDirichlet": "compound_dirichlet",
-    "Decay": "learning_rate",
-    "Dirichlet": "dirichlet",
-    "ExponentialFamily": "families",
-    "GMMHMM": "gmm_hmm",
-    "GaussianHMM": "gaussian_hmm",
-    "GaussianMixture": "gaussian_mixture",
-    "HMM": "hmm",
-    "KalmanFilter": "kalman_filter",
-    "Lengths": "lengths",
+#: Every estimator, and the package that it comes from: what can be saved, and what is documented.
+ESTIMATORS = {
+    "GaussianMixture": "mixture",
     "Mixture": "mixture",
-    "MultinomialHMM": "discrete_hmm",
-    "PoissonHMM": "discrete_hmm",
-    "Statistics": "statistics",
-    "average": "combining",
+    "GaussianHMM": "hmm",
+    "GMMHMM": "hmm",
+    "PoissonHMM": "hmm",
+    "CategoricalHMM": "hmm",
+    "MultinomialHMM": "hmm",
+    "HMM": "hmm",
+    "KalmanFilter": "kalman",
+    "CompoundDirichlet": "dirichlet",
+    "Dirichlet": "dirichlet",
+}
+
+#: Every other public name, and the module that it comes from.
+FUNCTIONS = {
     "combine": "combining",
+    "average": "combining",
     "divergence": "combining",
-    "load": "saving",
     "save": "saving",
+    "load": "saving",
+    "Decay": "learning_rate",
+    "Lengths": "lengths",
+    "Statistics": "statistics",
+    "ExponentialFamily": "families",
 }
 
 #: The modules that are documented.
-_MODULES = frozenset(
-    {"algebra", "convergence", "count_tables", "distributed", "families", "kalman_model",
-     "kalman_stream", "kernels", "matching", "sequences", "simulated", "statistics"}
+MODULES = (
+    "algebra", "data", "dirichlet", "distributed", "families", "hmm", "kalman", "kernels",
+    "matching", "mixture", "model", "simulated", "statistics", "stopping",
 )  # fmt: skip
+
+_HOMES = {**ESTIMATORS, **FUNCTIONS}
+
+__all__ = sorted(_HOMES)
+
+old_paths.install(__name__)
 
 
 def __getattr__(name):
-    if name in _MODULES:
+    if name in MODULES or name in old_paths.MOVED:
         return import_module(f".{name}", __name__)
     if name not in _HOMES:
         raise AttributeError(f"module 'fastem' has no attribute {name!r}")
@@ -101,4 +99,4 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted({*globals(), *_HOMES, *_MODULES})
+    return sorted({*globals(), *_HOMES, *MODULES})

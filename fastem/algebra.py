@@ -51,7 +51,7 @@ def online(model, data, eta, memory: Statistics | None = None):
     Returns
     -------
     model, statistics
-        The next model, and the statistics it maximises, which are the next memory.
+        The next model, and the statistics it maximizes, which are the next memory.
     """
     return step(model, model.expect(data), eta, memory)
 

@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 
-from . import gate
-from .data import beginning, in_batches
+from . import checks
+from .data.rows import beginning, in_batches
 from .learning_rate import Clock
 from .statistics import Statistics
 
@@ -71,7 +71,7 @@ class Learned:
         """Raise ``ValueError`` or ``TypeError`` unless the attributes agree and make a model."""
         for name in self._parameter_attributes():
             if hasattr(self, name):
-                gate.numbers(name, getattr(self, name))
+                checks.numbers(name, getattr(self, name))
         for name, is_one in self._learned_kinds.items():
             if name in vars(self) and not is_one(getattr(self, name)):
                 raise ValueError(f"{name} cannot be {getattr(self, name)!r}.")

@@ -52,7 +52,7 @@ class Lengths:
             raise ValueError(
                 f"The weights of the lengths must be finite and not negative; got {weights!r}."
             )
-        self.shares = _normalised(np.bincount(place, weights, minlength=len(self.lengths)))
+        self.shares = _normalized(np.bincount(place, weights, minlength=len(self.lengths)))
         self.weight = 1.0
 
     @classmethod
@@ -106,7 +106,7 @@ class Lengths:
             np.concatenate([part.lengths for part in parts]), return_inverse=True
         )
         weights = np.concatenate([part.weight * part.shares for part in parts])
-        shares = _normalised(np.bincount(place, weights, minlength=len(lengths)))
+        shares = _normalized(np.bincount(place, weights, minlength=len(lengths)))
         return _made(lengths, shares, self.weight + other.weight)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
@@ -131,7 +131,7 @@ class Lengths:
 
 
 def _made(lengths, shares, weight):
-    """Lengths of these shares, which are not normalised again: it might change their last bit."""
+    """Lengths of these shares, which are not normalized again: it might change their last bit."""
     new = object.__new__(Lengths)
     new.lengths, new.shares, new.weight = lengths, shares, float(weight)
     return new
@@ -143,7 +143,7 @@ def _whole(values):
     return values.dtype.kind == "f" and bool((values % 1 == 0).all())
 
 
-def _normalised(weights):
+def _normalized(weights):
     total = weights.sum()
     if not total > 0:
         raise ValueError("The weights of the lengths sum to zero.")

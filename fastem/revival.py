@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .kernels.online_mixture import LEAST_MEMORY
+from .kernels.mixture.online import LEAST_MEMORY
 
 __all__ = ["revival"]
 

@@ -1,4 +1,4 @@
-"""Expected sufficient statistics: they add, scale and serialise; nothing else."""
+"""Expected sufficient statistics: they add, scale and serialize; nothing else."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Kernels are serial and release the GIL; threads above them only ever add their results. They are
 cached on disk. Fast-math is limited to what keeps infinities and NaN meaningful: sums may be
-reassociated (so that they vectorise) and multiply-adds contracted. One trap remains:
+reassociated (so that they vectorize) and multiply-adds contracted. One trap remains:
 ``np.isfinite(x)`` is computed from ``x - x``, which reassociation makes zero; compare with
 infinity instead.
 """
@@ -31,20 +31,20 @@ class _KernelCode(JITCodeLibrary):
     Numba leaves functions that are called weak symbols, named after their names, argument types and
     a number that begins anew in each process; where two objects have one of the same name, the
     linker takes that of the object that came first. Objects come from the cache on disk, made by
-    different processes, and each is optimised by itself: a kernel would compute something else,
+    different processes, and each is optimized by itself: a kernel would compute something else,
     or the same in another order, after some other kernel was loaded.
     """
 
     def _optimize_final_module(self):
         super()._optimize_final_module()
-        # Not before: what is optimised stays what it was.
+        # Not before: what is optimized stays what it was.
         for function in self._final_module.functions:
             if not function.is_declaration and function.linkage == Linkage.linkonce_odr:
                 function.linkage = Linkage.internal
 
 
 class _InnerCode(JITCodeLibrary):
-    """Code that only other code calls: it is optimised and made machine code there, not here too.
+    """Code that only other code calls: it is optimized and made machine code there, not here too.
 
     Numba would do both for every function, with all that it calls, at each level of calls.
     """
@@ -125,7 +125,7 @@ def kernel(function):
 def inlined(function):
     """Decorate a helper that only kernels call; its body is put into theirs before compiling.
 
-    A helper compiled by itself would be optimised again inside each of its callers.
+    A helper compiled by itself would be optimized again inside each of its callers.
     """
     return njit(inline="always", fastmath=set(FASTMATH), error_model="numpy")(function)
 
@@ -193,7 +193,7 @@ def _attributes(name, *attributes):
 
 
 #: Called at the head of a helper: keep it a function that its callers call. LLVM would otherwise
-#: paste it into each of them and optimise it there again.
+#: paste it into each of them and optimize it there again.
 apart = _attributes("apart", "noinline")
 
 #: Called at the head of a helper: paste it into its callers whatever its size, where LLVM knows

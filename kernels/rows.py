@@ -3,7 +3,7 @@
 A kernel never sees the user's array, only its address, strides and element type, so float32,
 integers, images in uint8 and memory maps are read where they lie, and the heavy kernels are
 compiled once. A block holds a few hundred rows, transposed: ``block[c * width + i]`` is column
-``c`` of row ``i``, so that every inner loop runs over rows and vectorises whatever the number of
+``c`` of row ``i``, so that every inner loop runs over rows and vectorizes whatever the number of
 columns is.
 """
 
@@ -19,7 +19,7 @@ from . import simd
 from .options import CHECK_BOUNDS, inlined, kernel
 
 #: ``offsets[c]`` is the distance in bytes from the start of a row to its column ``c``;
-#: ``contiguous`` says that columns are neighbours in memory, ``count`` how many rows there are.
+#: ``contiguous`` says that columns are neighbors in memory, ``count`` how many rows there are.
 Rows = namedtuple("Rows", "address row_stride offsets contiguous code count")
 
 #: The element types that are read in place; ``Rows.code`` is the position in this list. Others are
@@ -60,7 +60,7 @@ _LOADS = (
 
 
 def _loader(n_elements, result_type):
-    """Make the intrinsic that loads ``n_elements`` neighbours at an address as doubles.
+    """Make the intrinsic that loads ``n_elements`` neighbors at an address as doubles.
 
     The element type is chosen by a jump inside the loop; a loop for each type would not be faster,
     and takes six times as long to compile.
@@ -131,7 +131,7 @@ def read_block(rows, first, n, block, width):
     check_rows(rows, first, first + n - 1)
     n_columns = rows.offsets.shape[0]
     code, stride = rows.code, rows.row_stride
-    # Where columns are neighbours, eight rows by four columns are transposed in registers.
+    # Where columns are neighbors, eight rows by four columns are transposed in registers.
     whole_rows = n // GROUP * GROUP
     whole_columns = n_columns if rows.contiguous and n_columns >= 4 else 0
     length = whole_columns * (rows.offsets[1] - rows.offsets[0]) if whole_columns > 0 else 0

@@ -1,6 +1,6 @@
 """Four doubles at a time: a numba type for one SIMD vector, and what can be done with it.
 
-LLVM vectorises a plain innermost loop well, but cannot be told to keep a tile of sums in registers
+LLVM vectorizes a plain innermost loop well, but cannot be told to keep a tile of sums in registers
 across it, which is worth a factor of three in a matrix product. ``Lanes`` makes that explicit: a
 value of this type is one vector of four doubles, and each function here is one instruction or a
 short run of them. The vector is LLVM's own, so it works on any machine LLVM knows.

@@ -1,9 +1,16 @@
 """Batch and online steps, divergences and bounds, for every family, against brute force."""
 
 import numpy as np
-import oracles
 import pytest
-from cases import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastem import algebra
+from fastem.data.rows import Table
+from fastem.families import Gaussian
+from fastem.mixture.model import MixtureModel
+
+from cases.families import (
     ALL,
     GAUSSIAN,
     INTERLEAVED,
@@ -15,13 +22,7 @@ from cases import (
     pair_of,
     raw_sums,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from fastem import algebra
-from fastem.data import Table
-from fastem.families import Gaussian
-from fastem.mixture_model import MixtureModel
+from oracles import families as oracles
 
 every = pytest.mark.parametrize("case", ALL, ids=str)
 every_and_interleaved = pytest.mark.parametrize("case", [*ALL, INTERLEAVED], ids=str)
@@ -59,7 +60,7 @@ def test_reg_covar_is_noise_that_every_row_carries(case):
     np.testing.assert_allclose(moments.mean, plain.mean, rtol=1e-12)
 
 
-# Every step minimises its own objective -------------------------------------------------------
+# Every step minimizes its own objective -------------------------------------------------------
 
 
 MULTINOMIAL = [UNEQUAL, *(case for case in ALL if case.name == "multinomial")]
@@ -83,7 +84,7 @@ def online_objective(case, pair, X, eta, fixed=()):
 
 @every_and_more
 @pytest.mark.parametrize("eta", [0.05, 3.0])
-def test_online_step_minimises_bound_plus_divergence(case, eta):
+def test_online_step_minimizes_bound_plus_divergence(case, eta):
     pair, X = case.problem(4, n_rows=40, n_components=2)
     updated, _ = algebra.online(case.model(pair), X, eta)
     at, _ = oracles.coordinates(case.oracle.domains, pair_of(updated))
@@ -91,7 +92,7 @@ def test_online_step_minimises_bound_plus_divergence(case, eta):
 
 
 @every_and_more
-def test_batch_step_minimises_the_bound(case):
+def test_batch_step_minimizes_the_bound(case):
     pair, X = case.problem(6, n_rows=80, n_components=2)
     updated = algebra.batch(case.model(pair), X)
     at, _ = oracles.coordinates(case.oracle.domains, pair_of(updated))
@@ -106,7 +107,7 @@ def each_fixed():
 
 
 @pytest.mark.parametrize("case, fixed", list(each_fixed()))
-def test_step_with_a_parameter_held_minimises_over_the_others(case, fixed):
+def test_step_with_a_parameter_held_minimizes_over_the_others(case, fixed):
     pair, X = case.problem(8, n_rows=40, n_components=2)
     model = case.model(pair, fixed=fixed)
     updated, _ = algebra.online(model, X, 2.0)

@@ -1,9 +1,19 @@
 """Statistics add as their data do; models combine to the least total divergence."""
 
 import numpy as np
-import oracles
 import pytest
-from cases import (
+from scipy.optimize import minimize
+
+import fastem
+from fastem import algebra
+from fastem.data.rows import Table
+from fastem.families import Gaussian, Poisson, Product
+from fastem.mixture import model as mixture_model
+from fastem.mixture.model import MixtureModel
+from fastem.parallel import chunks
+from fastem.statistics import Expectation, Moments, SharedMoments, Statistics
+
+from cases.families import (
     ALL,
     GAUSSIAN,
     INTERLEAVED,
@@ -12,15 +22,7 @@ from cases import (
     cases,
     pair_of,
 )
-from scipy.optimize import minimize
-
-import fastem
-from fastem import algebra, mixture_model
-from fastem.data import Table
-from fastem.families import Gaussian, Poisson, Product
-from fastem.mixture_model import MixtureModel
-from fastem.parallel import chunks
-from fastem.statistics import Expectation, Moments, SharedMoments, Statistics
+from oracles import families as oracles
 
 every = pytest.mark.parametrize("case", [*ALL, INTERLEAVED], ids=str)
 
@@ -156,7 +158,7 @@ def test_moments_far_from_the_origin_keep_their_digits(kind):
     """At 1e8 a double has steps of 1.5e-8; naive sums of squares have steps of 2."""
     rng = np.random.default_rng(41)
     X = 1e8 + rng.normal(size=(1000, 2))
-    centred = X - 1e8  # exact
+    centerd = X - 1e8  # exact
     family = oracles.Gaussian(kind, 2)
 
     def moments(rows):
@@ -165,7 +167,7 @@ def test_moments_far_from_the_origin_keep_their_digits(kind):
         return block(mass * len(rows), mean, scatter * len(rows))
 
     merged = sum((Statistics(m=moments(X[i : i + 10])) for i in range(0, 1000, 10)), start=0)
-    exact = moments(centred)
+    exact = moments(centerd)
     # A mean is rounded by 1e-8, so a merge of ten rows at 0.3 from it is off by about 1e-7.
     np.testing.assert_allclose(merged["m"].scatter, exact.scatter, rtol=0, atol=1e-5)
     np.testing.assert_allclose(merged["m"].mean - 1e8, exact.mean, atol=1e-7)
@@ -236,7 +238,7 @@ def test_a_model_combined_with_itself_is_itself(case, weights):
 
 
 @every
-def test_combining_minimises_the_summed_divergences(case):
+def test_combining_minimizes_the_summed_divergences(case):
     rng = np.random.default_rng(45)
     pairs = [case.pair(rng, 2) for _ in range(3)]
     alpha = np.array([0.2, 0.3, 0.5])
@@ -265,9 +267,9 @@ def test_weights_of_combining_may_be_of_any_scale(case):
 
 def total_divergence(models, weights=None):
     weights = np.ones(len(models)) if weights is None else weights
-    centre = algebra.combine(models, weights)
+    center = algebra.combine(models, weights)
     return sum(
-        w * algebra.divergence(model, centre) for w, model in zip(weights, models, strict=True)
+        w * algebra.divergence(model, center) for w, model in zip(weights, models, strict=True)
     )
 
 

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import fastem
 from fastem import Lengths
-from fastem.dirichlet_model import CompoundDirichletModel
+from fastem.dirichlet.model import CompoundDirichletModel
 
 
 def test_equal_lengths_are_one_and_weights_become_shares():

@@ -8,8 +8,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 import fastem
 from fastem.families import Poisson
-from fastem.hmm_model import HMMModel
-from fastem.mixture_model import MixtureModel
+from fastem.hmm.model import HMMModel
+from fastem.mixture.model import MixtureModel
 from fastem.notices import warn_of_dead
 from fastem.statistics import Statistics
 

@@ -188,6 +188,6 @@ def test_starts_in_many_threads_at_once_leave_openmp_as_it_was():
         return clustering.kmeans(X, 3, n_init=1, random_state=0).cluster_centers_
 
     with ThreadPoolExecutor(4) as pool:
-        for centres in pool.map(start, range(4)):
-            np.testing.assert_array_equal(centres, expected)
+        for centers in pool.map(start, range(4)):
+            np.testing.assert_array_equal(centers, expected)
     assert openmp_threads() == before

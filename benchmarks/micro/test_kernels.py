@@ -9,14 +9,14 @@ import pytest
 from fastem.bench.hidden_markov import HMMShape
 from fastem.bench.kalman import KalmanShape
 from fastem.bench.mixtures import MixtureShape
-from fastem.count_tables import CountTables
-from fastem.dirichlet_model import CompoundDirichletModel
+from fastem.data.sequences import as_sequences
+from fastem.dirichlet.count_tables import CountTables
+from fastem.dirichlet.model import CompoundDirichletModel
 from fastem.families import Gaussian
-from fastem.hmm_model import HMMModel
-from fastem.kalman_data import as_observations
-from fastem.kalman_model import NAMES, KalmanModel
-from fastem.mixture_model import MixtureModel
-from fastem.sequences import as_sequences
+from fastem.hmm.model import HMMModel
+from fastem.kalman.data import as_observations
+from fastem.kalman.model import NAMES, KalmanModel
+from fastem.mixture.model import MixtureModel
 
 pytest.importorskip("pytest_benchmark")
 

@@ -8,9 +8,9 @@ from typing import ClassVar
 import fastem
 from fastem.bench import documents
 from fastem.bench.documents import DocumentsShape, draw
-from fastem.compound_dirichlet import start_from_moments
-from fastem.count_tables import CountTables
-from fastem.dirichlet_model import CompoundDirichletModel
+from fastem.dirichlet.compound import start_from_moments
+from fastem.dirichlet.count_tables import CountTables
+from fastem.dirichlet.model import CompoundDirichletModel
 from fastem.families import DirichletMultinomial
 
 from . import measuring

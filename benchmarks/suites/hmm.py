@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from fastem.bench import hidden_markov
 from fastem.bench.hidden_markov import HMMShape
-from fastem.sequences import as_sequences
+from fastem.data.sequences import as_sequences
 
 from . import measuring
 from .measuring import doublings, named

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from fastem.bench import kalman
 from fastem.bench.kalman import KalmanShape
-from fastem.kalman_data import as_observations
+from fastem.kalman.data import as_observations
 
 from . import measuring
 from .measuring import doublings, named

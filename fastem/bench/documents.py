@@ -39,8 +39,8 @@ class DocumentsShape(NamedTuple):
 
     def problem(self, folder=None) -> Problem:
         """Documents, and the start that fastem takes from their moments."""
-        from ..compound_dirichlet import start_from_moments
-        from ..count_tables import CountTables
+        from ..dirichlet.compound import start_from_moments
+        from ..dirichlet.count_tables import CountTables
 
         X = draw(self)
         alpha = start_from_moments(CountTables.of(X))
@@ -53,7 +53,7 @@ class DocumentsShape(NamedTuple):
 
 def draw(shape: DocumentsShape, seed=0):
     """Documents from a compound Dirichlet; the words of a corpus are as frequent as Zipf says."""
-    from ..dirichlet_model import CompoundDirichletModel
+    from ..dirichlet.model import CompoundDirichletModel
 
     rng = np.random.default_rng(seed)
     if shape.is_sparse:

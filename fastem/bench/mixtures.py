@@ -56,9 +56,9 @@ def draw(n_samples, n_features, n_components, seed=0) -> np.ndarray:
     for k in range(n_components):
         root = rng.normal(size=(n_features, n_features)) / np.sqrt(n_features)
         root += np.eye(n_features)
-        centre = rng.normal(size=n_features) * 2
+        center = rng.normal(size=n_features) * 2
         rows = labels == k
-        X[rows] = rng.normal(size=(rows.sum(), n_features)) @ root.T + centre
+        X[rows] = rng.normal(size=(rows.sum(), n_features)) @ root.T + center
     return X
 
 

@@ -24,9 +24,9 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from ..data import Remote, Stream, is_stream
+from ..data.rows import Remote, Stream, is_stream
+from ..data.sequences import Sequences
 from ..parallel import n_threads
-from ..sequences import Sequences
 from .halves import taken
 from .versions import check_versions
 
@@ -271,7 +271,7 @@ def everywhere(value) -> Delayed:
 
 
 def add_up(parts: list[Delayed]) -> Delayed:
-    """The sum of delayed values, neighbours first, in a tree."""
+    """The sum of delayed values, neighbors first, in a tree."""
     while len(parts) > 1:
         groups = [parts[i : i + _FAN_IN] for i in range(0, len(parts), _FAN_IN)]
         parts = [

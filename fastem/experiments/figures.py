@@ -12,7 +12,7 @@ from .result import Figure
 __all__ = ["as_png", "as_svg"]
 
 #: Of the last curve, the one before it, and so on.
-COLOURS = ("#1f5fa8", "#c2571a", "#3c8d5a", "#7a4fa3")
+COLORS = ("#1f5fa8", "#c2571a", "#3c8d5a", "#7a4fa3")
 GREY = "#6b7280"
 INK = "#1f2937"
 
@@ -52,16 +52,16 @@ def _draw(figure: Figure):
     for number, curve in enumerate(shown):
         before = len(shown) - 1 - number
         # Curves that lie on each other are both seen: the later ones are thinner.
-        colour, width = COLOURS[before % len(COLOURS)], 1.8 + 1.4 * before
+        color, width = COLORS[before % len(COLORS)], 1.8 + 1.4 * before
         x, mean, spread = np.array(curve.x, float), curve.mean, curve.spread
         if figure.log_x:
             # The start is at zero, which has no logarithm.
             x = np.where(x > 0, x, 0.5)
         few = len(x) <= 30
         axes.plot(
-            x, mean, color=colour, lw=width, label=curve.label, marker="o" if few else None, ms=4
+            x, mean, color=color, lw=width, label=curve.label, marker="o" if few else None, ms=4
         )
-        axes.fill_between(x, mean - spread, mean + spread, color=colour, alpha=0.15, lw=0)
+        axes.fill_between(x, mean - spread, mean + spread, color=color, alpha=0.15, lw=0)
     for level, dash in zip(figure.levels, ((4, 2), (1, 2), (6, 2, 1, 2)), strict=False):
         axes.axhline(level.mean, color=GREY, lw=1.3, dashes=dash, label=level.label)
     if figure.log_x:

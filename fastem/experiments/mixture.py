@@ -1,6 +1,6 @@
 """Gaussian mixtures trained online on several machines and combined, as in the paper's Figure 2.
 
-All machines start from the same model. Between synchronisations each learns online, one
+All machines start from the same model. Between synchronizations each learns online, one
 observation at a time, from rows of its own; then the models are combined, either by least total
 divergence ("entropic") or by plain averaging, and the result goes back to every machine.
 """
@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..combining import average, combine
-from ..gaussian_mixture import GaussianMixture
 from ..learning_rate import Decay
+from ..mixture.gaussian import GaussianMixture
 from ..parallel import in_order
 from . import datasets
 from .claims import never_above
@@ -56,11 +56,11 @@ SETTINGS = {
         ),
         Setting(
             "cifar-10", "CIFAR-10", 3, 10, 5000, 60_000, "diag",
-            "images of 3,072 colour values from 0 to 1",
+            "images of 3,072 color values from 0 to 1",
         ),
         Setting(
             "covtype", "Covtype", 20, 7, 5000, 500_000, "full",
-            "54 columns; the ten quantitative ones are standardised, the 44 indicators are 0 and 1",
+            "54 columns; the ten quantitative ones are standardized, the 44 indicators are 0 and 1",
         ),
     )
 }  # fmt: skip
@@ -77,10 +77,10 @@ NOTES = {
 def synthetic():
     """Points of six overlapping Gaussians in eight dimensions."""
     rng = np.random.default_rng(0)
-    centres = 2.0 * rng.normal(size=(6, 8))
+    centers = 2.0 * rng.normal(size=(6, 8))
     roots = np.eye(8) + 0.5 * rng.normal(size=(6, 8, 8)) / np.sqrt(8)
     labels = rng.integers(6, size=3600)
-    return centres[labels] + np.einsum("nij,nj->ni", roots[labels], rng.normal(size=(3600, 8)))
+    return centers[labels] + np.einsum("nij,nj->ni", roots[labels], rng.normal(size=(3600, 8)))
 
 
 def digits():
@@ -132,7 +132,7 @@ def first_model(X, setting: Setting, seed: int) -> GaussianMixture:
 
 
 def train(X, setting: Setting, merge, seed: int, bar) -> list[float]:
-    """The loss after each synchronisation, in one pass over the data."""
+    """The loss after each synchronization, in one pass over the data."""
     model = first_model(X, setting, seed)
     order = np.random.default_rng(seed + 1).permutation(len(X))
     shards = np.array_split(order, setting.n_machines)
@@ -176,7 +176,7 @@ def report(size: Size, setting: Setting, X, losses) -> Result:
     entropic, averaging = (Curve(label, steps, found) for label, found in losses.items())
     gap = averaging.final - entropic.final
     claims = [
-        never_above(entropic, averaging, "synchronisation"),
+        never_above(entropic, averaging, "synchronization"),
         Claim(
             "entropic combining ends at a lower loss than averaging",
             f"{entropic.final:.3f} against {averaging.final:.3f}, {_by(gap)}",
@@ -184,7 +184,7 @@ def report(size: Size, setting: Setting, X, losses) -> Result:
         ),
         Claim(
             "entropic combining converges faster (held: a lower loss after the first "
-            "synchronisation)",
+            "synchronization)",
             f"{entropic.mean[1]:.3f} against {averaging.mean[1]:.3f}, "
             f"{_by(averaging.mean[1] - entropic.mean[1])}",
             bool(entropic.mean[1] < averaging.mean[1]),
@@ -194,10 +194,10 @@ def report(size: Size, setting: Setting, X, losses) -> Result:
     figure = Figure(
         f"mixture-{setting.name}",
         title,
-        f"synchronisations, every {setting.sync_every:,} observations of each machine",
+        f"synchronizations, every {setting.sync_every:,} observations of each machine",
         [averaging, entropic],
         y_label="negative log-likelihood of a point",
-        caption="Models trained apart and combined at each synchronisation, by least total "
+        caption="Models trained apart and combined at each synchronization, by least total "
         "divergence and by averaging their parameters.",
     )
     return Result(

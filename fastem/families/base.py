@@ -7,9 +7,9 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from .. import gate
-from ..kernels import mixture as kernels
-from ..kernels.linear import READY, Linear, LinearSums
+from .. import checks
+from ..kernels.families.linear import READY, Linear, LinearSums
+from ..kernels.mixture import expectation as kernels
 from ..statistics import Statistics
 
 __all__ = ["ExponentialFamily", "Family"]
@@ -50,6 +50,20 @@ class Family(ABC):
     def settings(self) -> dict:
         """The arguments that make this family, as JSON can hold them."""
         return {}
+
+    @classmethod
+    def public_name(cls) -> str:
+        """The name of the class; of one of its private kinds, that of the public class."""
+        return next(kind.__name__ for kind in cls.__mro__ if not kind.__name__.startswith("_"))
+
+    def to_settings(self) -> dict:
+        """What makes this family, as JSON can hold it: its name and its arguments."""
+        return {"family": self.public_name(), **self.settings()}
+
+    @classmethod
+    def from_settings(cls, settings: dict, make) -> Family:
+        """The inverse of :meth:`settings`; ``make`` is the inverse of :meth:`to_settings`."""
+        return cls(**settings)
 
     def beside_weights(self) -> Family:
         """This family with no parameter called ``weights``: a mixture has some of its own."""
@@ -112,11 +126,11 @@ class Family(ABC):
         """A kernel's sums from blocks of statistics; the inverse of :meth:`collect`."""
 
     @abstractmethod
-    def start(self, centres) -> dict[str, np.ndarray]:
-        """Parameters of K components near ``centres`` (K, D), about which to take statistics."""
+    def start(self, centers) -> dict[str, np.ndarray]:
+        """Parameters of K components near ``centers`` (K, D), about which to take statistics."""
 
     def stirred(self, parameters, rng) -> dict[str, np.ndarray]:
-        """Parameters of a start, moved apart at random where they do not depend on the centres."""
+        """Parameters of a start, moved apart at random where they do not depend on the centers."""
         return parameters
 
     @abstractmethod
@@ -152,7 +166,7 @@ class Family(ABC):
             raise ValueError(
                 f"{self!r} has the parameters {self.parameter_names}; lacking {missing}."
             )
-        return {name: gate.numbers(name, parameters[name]) for name in self.parameter_names}
+        return {name: checks.numbers(name, parameters[name]) for name in self.parameter_names}
 
     def horizon(self, packed, total, buffers):
         """The mean size of an observation, if the family's observations have one."""
@@ -228,7 +242,7 @@ class Family(ABC):
         """The packed family of greatest ``Q``; raises ``ValueError`` if there is none."""
         packed = copy_packed(packed)
         buffers = self.disperse(blocks, packed)
-        done = kernels.maximise(packed, mass, buffers, self.flags(fixed))
+        done = kernels.maximize(packed, mass, buffers, self.flags(fixed))
         if not (self.refresh(packed) and done):
             raise ValueError(self.failure)
         return packed
@@ -297,7 +311,7 @@ class ExponentialFamily(Family):
 
     def _ask(self, method, argument, shape, *more):
         """What a method of the user's returns, which must have this shape; None is any size."""
-        answer = gate.numbers(
+        answer = checks.numbers(
             f"{type(self).__name__}.{method}()", getattr(self, method)(argument, *more)
         )
         fits = answer.ndim == len(shape) and all(
@@ -333,7 +347,7 @@ class ExponentialFamily(Family):
         return Linear(READY, natural, natural, offsets, expected)
 
     def check_blocks(self, blocks, packed):
-        gate.block(blocks, "sums", packed.natural.shape)
+        checks.block(blocks, "sums", packed.natural.shape)
 
     def refresh(self, packed):
         return True
@@ -351,9 +365,9 @@ class ExponentialFamily(Family):
         self.check_blocks(blocks, packed)
         return LinearSums(blocks["sums"].copy())
 
-    def start(self, centres):
-        centres = np.asarray(centres, dtype=float)
-        features = self._ask("sufficient", centres, (len(centres), None))
+    def start(self, centers):
+        centers = np.asarray(centers, dtype=float)
+        features = self._ask("sufficient", centers, (len(centers), None))
         return {"natural": self._ask("natural", features, features.shape)}
 
     def draw(self, parameters, labels, rng, horizon=None):

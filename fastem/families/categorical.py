@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import gate
-from ..kernels.categorical import Categorical as Packed
-from ..kernels.categorical import CategoricalCounts, refresh_categorical
+from .. import checks
+from ..kernels.families.categorical import Categorical as Packed
+from ..kernels.families.categorical import CategoricalCounts, refresh_categorical
 from .base import Family
 from .linear import NEVER, _first_wrong, _no_negatives, _outcomes_missed
 
@@ -81,7 +81,7 @@ class Categorical(Family):
         return packed
 
     def check_blocks(self, blocks, packed):
-        gate.block(blocks, "counts", packed.probabilities.shape)
+        checks.block(blocks, "counts", packed.probabilities.shape)
 
     def refresh(self, packed):
         refresh_categorical(packed)
@@ -100,8 +100,8 @@ class Categorical(Family):
         self.check_blocks(blocks, packed)
         return CategoricalCounts(blocks["counts"].copy())
 
-    def start(self, centres):
-        shape = (*np.shape(centres), self.n_categories)
+    def start(self, centers):
+        shape = (*np.shape(centers), self.n_categories)
         return {"probabilities": np.full(shape, 1.0 / self.n_categories)}
 
     def stirred(self, parameters, rng):

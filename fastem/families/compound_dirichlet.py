@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import gate
+from .. import checks
 from ..drawing import MOST_WORDS, draw_long_document, is_long
-from ..kernels.compound_dirichlet import CompoundDirichlet, LogTopics
-from ..kernels.dirichlet import draw_words, height, own_statistics
+from ..kernels.dirichlet.newton import draw_words, height, own_statistics
+from ..kernels.families.compound_dirichlet import CompoundDirichlet, LogTopics
 from .base import Family
 from .linear import _check_counts, is_count
 
@@ -59,7 +59,7 @@ class DirichletMultinomial(Family):
         return [is_count] * n_columns
 
     def check_blocks(self, blocks, packed):
-        gate.block(blocks, "log_topics", packed.alphas.shape)
+        checks.block(blocks, "log_topics", packed.alphas.shape)
 
     def refresh(self, packed):
         return True  # kernels need nothing but α
@@ -77,11 +77,11 @@ class DirichletMultinomial(Family):
         self.check_blocks(blocks, packed)
         return LogTopics(blocks["log_topics"].copy())
 
-    def start(self, centres):
+    def start(self, centers):
         # The precision of a row of ones: one for each word.
-        centres = np.asarray(centres, dtype=float) + 1e-2
-        shares = centres / centres.sum(axis=1, keepdims=True)
-        return {"alphas": shares * centres.shape[1]}
+        centers = np.asarray(centers, dtype=float) + 1e-2
+        shares = centers / centers.sum(axis=1, keepdims=True)
+        return {"alphas": shares * centers.shape[1]}
 
     def draw(self, parameters, labels, rng, horizon=None):
         alphas = parameters["alphas"]

@@ -9,11 +9,11 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf, dtrtri
 from scipy.spatial.distance import cdist
 
-from .. import gate
-from ..kernels.gaussian_diagonal import DiagonalGaussian, DiagonalMoments, refresh_diagonal
-from ..kernels.gaussian_full import HALF_LOG_2PI, FullGaussian, FullMoments, refresh_full
-from ..kernels.gaussian_full import padded as padded_kernel
-from ..kernels.gaussian_tied import TiedGaussian, TiedMoments, fold_overlap, refresh_tied
+from .. import checks
+from ..kernels.families.gaussian_diagonal import DiagonalGaussian, DiagonalMoments, refresh_diagonal
+from ..kernels.families.gaussian_full import HALF_LOG_2PI, FullGaussian, FullMoments, refresh_full
+from ..kernels.families.gaussian_full import padded as padded_kernel
+from ..kernels.families.gaussian_tied import TiedGaussian, TiedMoments, fold_overlap, refresh_tied
 from ..statistics import Moments, SharedMoments
 from .base import Family
 
@@ -77,18 +77,18 @@ class Gaussian(Family):
     def given(self, parameters):
         """Means, covariances and, if they are given, factors of the precisions, all checked."""
         given = super().given(parameters)
-        means = gate.table_of("means", given["means"])
+        means = checks.table_of("means", given["means"])
         shape = self.covariance_shape(*means.shape)
         why = f" for {len(means)} components and {means.shape[1]} columns"
-        covariances = gate.shaped("covariances", given["covariances"], shape, why)
+        covariances = checks.shaped("covariances", given["covariances"], shape, why)
         if not np.isfinite(covariances).all():
             at = np.argwhere(~np.isfinite(covariances))[0]
             of = "" if self.covariance_type == "tied" else f"; that of component {at[0]} is not"
             raise ValueError(f"covariances must be finite{of}.")
         if "precisions_cholesky" in parameters:
-            factors = gate.numbers("precisions_cholesky", parameters["precisions_cholesky"])
-            gate.finite(
-                "precisions_cholesky", gate.shaped("precisions_cholesky", factors, shape, why)
+            factors = checks.numbers("precisions_cholesky", parameters["precisions_cholesky"])
+            checks.finite(
+                "precisions_cholesky", checks.shaped("precisions_cholesky", factors, shape, why)
             )
             given["precisions_cholesky"] = factors
         return given
@@ -119,7 +119,7 @@ class Gaussian(Family):
     def check_blocks(self, blocks, packed):
         shape = packed.means.shape
         scatter = self.covariance_shape(*shape)
-        gate.moments(blocks, "moments", self.moments_kind, shape, scatter)
+        checks.moments(blocks, "moments", self.moments_kind, shape, scatter)
 
     def log_joint(self, blocks, mass, packed):
         self.check_blocks(blocks, packed)
@@ -271,10 +271,10 @@ class _Full(Gaussian):
         )
         return buffers
 
-    def start(self, centres):
-        n_components, n_columns = np.shape(centres)
+    def start(self, centers):
+        n_components, n_columns = np.shape(centers)
         identity = np.broadcast_to(np.eye(n_columns), (n_components, n_columns, n_columns))
-        return {"means": centres, "covariances": identity}
+        return {"means": centers, "covariances": identity}
 
     def draw(self, parameters, labels, rng, horizon=None):
         means, covariances = parameters["means"], parameters["covariances"]
@@ -398,8 +398,8 @@ class _Tied(Gaussian):
         residual[:n_columns, :n_columns] = moments.scatter + buffers.first.T @ shift
         return buffers
 
-    def start(self, centres):
-        return {"means": centres, "covariances": np.eye(np.shape(centres)[1])}
+    def start(self, centers):
+        return {"means": centers, "covariances": np.eye(np.shape(centers)[1])}
 
     def reorder(self, parameters, order):
         return {"means": parameters["means"][order], "covariances": parameters["covariances"]}
@@ -559,8 +559,8 @@ class _Diagonal(Gaussian):
         scatter = self.columns_of(moments.scatter, packed.means.shape[1])
         return DiagonalMoments(first, scatter + first * shift)
 
-    def start(self, centres):
-        return {"means": centres, "covariances": np.ones(np.shape(centres))}
+    def start(self, centers):
+        return {"means": centers, "covariances": np.ones(np.shape(centers))}
 
     def draw(self, parameters, labels, rng, horizon=None):
         means = parameters["means"]
@@ -611,8 +611,8 @@ class _Spherical(_Diagonal):
     def columns_of(self, scatter, n_columns):
         return np.repeat(scatter[:, None] / n_columns, n_columns, axis=1)
 
-    def start(self, centres):
-        return {"means": centres, "covariances": np.ones(len(centres))}
+    def start(self, centers):
+        return {"means": centers, "covariances": np.ones(len(centers))}
 
 
 def _not_positive_definite(what, matrix=True):

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .. import gate
+from .. import checks
 from ..drawing import check_drawable
-from ..kernels import linear as kernels
-from ..kernels.linear import Linear, LinearSums, Shaped, refresh_linear, refresh_shaped
+from ..kernels.families import linear as kernels
+from ..kernels.families.linear import Linear, LinearSums, Shaped, refresh_linear, refresh_shaped
 from .base import Family
 
 __all__ = ["Bernoulli", "Beta", "Exponential", "Gamma", "Multinomial", "Poisson"]
@@ -69,7 +69,7 @@ class _LinearFamily(Family):
         return packed
 
     def check_blocks(self, blocks, packed):
-        gate.block(blocks, "sums", packed.natural.shape)
+        checks.block(blocks, "sums", packed.natural.shape)
 
     def refresh(self, packed):
         refresh_linear(packed)
@@ -154,8 +154,8 @@ class Poisson(_LinearFamily):
     def missed(self, expected, packed):
         return _outcomes_missed(expected, packed.parameters)
 
-    def start(self, centres):
-        return {"rates": np.maximum(centres, 1e-3)}
+    def start(self, centers):
+        return {"rates": np.maximum(centers, 1e-3)}
 
     def draw(self, parameters, labels, rng, horizon=None):
         return rng.poisson(parameters["rates"][labels])
@@ -180,8 +180,8 @@ class Bernoulli(_LinearFamily):
         ones = _outcomes_missed(expected, packed.parameters)
         return ones | _outcomes_missed(1.0 - expected, 1.0 - packed.parameters, _NEVER_ELSE)
 
-    def start(self, centres):
-        return {"probabilities": np.clip(centres, 0.01, 0.99)}
+    def start(self, centers):
+        return {"probabilities": np.clip(centers, 0.01, 0.99)}
 
     def draw(self, parameters, labels, rng, horizon=None):
         p = parameters["probabilities"][labels]
@@ -230,8 +230,8 @@ class Multinomial(_LinearFamily):
     def kernel_horizon(self, horizon):
         return float(horizon if horizon is not None else self.n_trials or 1)
 
-    def start(self, centres):
-        shares = np.asarray(centres, dtype=float) + 1e-3
+    def start(self, centers):
+        shares = np.asarray(centers, dtype=float) + 1e-3
         return {"probabilities": shares / shares.sum(axis=1, keepdims=True)}
 
     def draw(self, parameters, labels, rng, horizon=None):
@@ -256,8 +256,8 @@ class Exponential(_LinearFamily):
     def check(self, X):
         _no_negatives(X, "Exponential data cannot be negative")
 
-    def start(self, centres):
-        return {"scales": np.maximum(centres, 1e-300)}
+    def start(self, centers):
+        return {"scales": np.maximum(centers, 1e-300)}
 
     def draw(self, parameters, labels, rng, horizon=None):
         return rng.exponential(parameters["scales"][labels])
@@ -290,8 +290,8 @@ class Gamma(_ShapedFamily):
         _no_negatives(X, "Gamma data must be positive")
         _first_wrong(X, ~(X > 0), "Gamma data must be positive")
 
-    def start(self, centres):
-        return {"shapes": np.ones(np.shape(centres)), "scales": np.maximum(centres, 1e-300)}
+    def start(self, centers):
+        return {"shapes": np.ones(np.shape(centers)), "scales": np.maximum(centers, 1e-300)}
 
     def draw(self, parameters, labels, rng, horizon=None):
         return rng.gamma(parameters["shapes"][labels], parameters["scales"][labels])
@@ -313,9 +313,9 @@ class Beta(_ShapedFamily):
         _no_negatives(X, "Beta data must lie strictly between 0 and 1")
         _first_wrong(X, ~((X > 0) & (X < 1)), "Beta data must lie strictly between 0 and 1")
 
-    def start(self, centres):
-        centres = np.clip(centres, 1e-3, 1 - 1e-3)
-        return {"alphas": 2 * centres, "betas": 2 * (1 - centres)}
+    def start(self, centers):
+        centers = np.clip(centers, 1e-3, 1 - 1e-3)
+        return {"alphas": 2 * centers, "betas": 2 * (1 - centers)}
 
     def draw(self, parameters, labels, rng, horizon=None):
         drawn = rng.beta(parameters["alphas"][labels], parameters["betas"][labels])

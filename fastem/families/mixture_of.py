@@ -7,8 +7,8 @@ import copy
 import numpy as np
 from scipy.special import xlogy
 
-from .. import gate
-from ..kernels import mixture_of as kernels
+from .. import checks
+from ..kernels.families import mixture_of as kernels
 from ..matching import MOST, all_orders, matched
 from .base import Family
 from .gaussian import Gaussian, pooled_spread, shared_pooling
@@ -78,9 +78,11 @@ class MixtureOf(Family):
         return exact
 
     def settings(self):
-        from . import family_to_settings
+        return {"member": self.kind.to_settings(), "n_members": self.n_members}
 
-        return {"member": family_to_settings(self.kind), "n_members": self.n_members}
+    @classmethod
+    def from_settings(cls, settings, make):
+        return cls(make(settings["member"]), settings["n_members"])
 
     def __repr__(self):
         return f"MixtureOf({self.kind!r}, {self.n_members})"
@@ -169,7 +171,7 @@ class MixtureOf(Family):
         }
 
     def check_blocks(self, blocks, packed):
-        gate.block(blocks, "counts", packed.weights.shape)
+        checks.block(blocks, "counts", packed.weights.shape)
         self.member.check_blocks(self._inner(blocks), packed.members)
 
     def disperse(self, blocks, packed):
@@ -203,16 +205,16 @@ class MixtureOf(Family):
         self._refresh_weights(packed)
         return packed
 
-    def start(self, centres):
-        centres = np.asarray(centres, dtype=float)
-        n_components, n_columns = centres.shape
+    def start(self, centers):
+        centers = np.asarray(centers, dtype=float)
+        n_components, n_columns = centers.shape
         # Members that are all alike would stay so: they begin a little apart.
-        spread = 0.1 * (centres.std(axis=0) + 1e-3 * (np.abs(centres).mean(axis=0) + 1))
+        spread = 0.1 * (centers.std(axis=0) + 1e-3 * (np.abs(centers).mean(axis=0) + 1))
         rng = np.random.default_rng(0)
         shifts = rng.standard_normal((n_components, self.n_members, n_columns))
         if self.n_members == 1:
             shifts[:] = 0.0
-        apart = (centres[:, None] + spread * shifts).reshape(-1, n_columns)
+        apart = (centers[:, None] + spread * shifts).reshape(-1, n_columns)
         if self.nonnegative:
             apart = np.abs(apart)
         started = self.member.start(apart)

@@ -54,8 +54,7 @@ class Product(Family):
             if not columns:
                 raise ValueError(f"{family!r} has no columns.")
             following = max(columns) + 1
-            kind = next(c for c in type(family).__mro__ if not c.__name__.startswith("_"))
-            name = kind.__name__.lower()
+            name = family.public_name().lower()
             count = sum(other.rstrip("0123456789") == name for other in self.names) + 1
             self.families.append(family)
             self.columns.append(columns)
@@ -88,14 +87,16 @@ class Product(Family):
         return exact
 
     def settings(self):
-        from . import family_to_settings
-
         return {
             "members": [
-                [family_to_settings(family), columns]
+                [family.to_settings(), columns]
                 for family, columns in zip(self.families, self.columns, strict=True)
             ]
         }
+
+    @classmethod
+    def from_settings(cls, settings, make):
+        return cls(*((make(family), columns) for family, columns in settings["members"]))
 
     def _members(self):
         return zip(self.names, self.families, strict=True)
@@ -233,10 +234,10 @@ class Product(Family):
             for (name, f), p in zip(self._members(), packed, strict=True)
         )  # fmt: skip
 
-    def start(self, centres):
-        self._check_width(np.shape(centres)[1])
+    def start(self, centers):
+        self._check_width(np.shape(centers)[1])
         pairs = zip(self.families, self.columns, strict=True)
-        return self._join([f.start(np.asarray(centres)[:, c]) for f, c in pairs])
+        return self._join([f.start(np.asarray(centers)[:, c]) for f, c in pairs])
 
     def stirred(self, parameters, rng):
         parts = ((f, self._part(parameters, name)) for name, f in self._members())

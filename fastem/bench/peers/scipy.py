@@ -10,7 +10,7 @@ from ..side import Problem, Side
 
 
 def dirichlet_fit(problem: Problem) -> Side:
-    from ...count_tables import CountTables
+    from ...dirichlet.count_tables import CountTables
 
     coefficient = CountTables.of(problem.X).log_coefficient
     most = problem.shape.most_evaluations

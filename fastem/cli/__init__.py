@@ -1,0 +1,5 @@
+"""The ``fastem`` command."""
+
+from .main import main
+
+__all__ = ["main"]

@@ -1,0 +1,1 @@
+"""Data as models see them: rows, sequences, and data that are elsewhere."""

@@ -1,0 +1,424 @@
+"""Data as models of sequences see it: rows that follow one another, in an array or a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+
+from ..lengths import Lengths
+from .rows import joined_weights
+
+__all__ = ["Reader", "SequenceStream", "Sequences", "as_sequences", "check_total",
+           "is_sequence_stream"]  # fmt: skip
+
+# Items of a stream are joined until they have so many rows: one item may be one short sequence.
+_JOINED_ROWS = 16_384
+
+_READ_ONCE = (
+    "This stream can be read only once, and EM reads the data once for each iteration. Pass a "
+    "function that returns a new iterator over sequences, for example "
+    "fit(lambda: map(numpy.load, files)), or learn in one pass with partial_fit."
+)
+
+
+class Sequences:
+    """Sequences whose rows lie one after another in one array.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_columns)
+    lengths : array-like of shape (n_sequences,), optional
+        The number of rows of each; by default all rows are one sequence.
+    sample_weight : array-like of shape (n_sequences,), optional
+    cut_off : array-like of bool of shape (n_sequences,), optional
+        For absorbing models: which sequences end before they are absorbed.
+    missing : bool, optional
+        Whether some entries are NaN; found out unless given.
+    """
+
+    # ``plans`` is where models keep how these lengths are best laid out: it is found only once.
+    __slots__ = ("X", "cut_off", "lengths", "missing", "plans", "sample_weight")
+
+    def __init__(self, X, lengths=None, sample_weight=None, cut_off=None, missing=None):
+        self.X = X
+        self.lengths = _check_lengths(lengths, len(X))
+        n_sequences = len(self.lengths)
+        self.sample_weight = _check_weights(sample_weight, n_sequences)
+        self.cut_off = _check_cut_off(cut_off, n_sequences)
+        self.missing = has_nan(X) if missing is None else bool(missing)
+        self.plans = {}
+
+    def __len__(self):
+        return len(self.lengths)
+
+    def __repr__(self):
+        return f"Sequences({len(self)} of {len(self.X)} rows and {self.X.shape[1]} columns in all)"
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """The first row of each sequence, and the number of all rows."""
+        if "bounds" not in self.plans:
+            self.plans["bounds"] = np.concatenate([[0], np.cumsum(self.lengths)])
+        return self.plans["bounds"]
+
+    @property
+    def starts(self) -> np.ndarray:
+        """The first row of each sequence."""
+        return self.bounds[:-1]
+
+    @property
+    def horizon(self) -> Lengths:
+        """How long the sequences are, as a distribution."""
+        if "horizon" not in self.plans:
+            self.plans["horizon"] = Lengths(self.lengths, self.sample_weight)
+        return self.plans["horizon"]
+
+    @property
+    def total_weight(self) -> float:
+        """The sum of the weights; the number of sequences if they have none."""
+        return float(len(self) if self.sample_weight is None else self.sample_weight.sum())
+
+    @property
+    def row_weights(self) -> np.ndarray | None:
+        """The weight of each row, if the sequences have weights."""
+        return None if self.sample_weight is None else np.repeat(self.sample_weight, self.lengths)
+
+    def tables(self) -> Iterator[Sequences]:
+        """The tables of one pass: this one."""
+        yield self
+
+    def part(self, first: int, last: int) -> Sequences:
+        """The sequences ``first .. last - 1``; their rows are not copied."""
+        begin, end = self.bounds[[first, min(last, len(self))]]
+
+        def cut(array):
+            return None if array is None else array[first:last]
+
+        part = object.__new__(type(self))
+        part.X, part.lengths, part.missing = self.X[begin:end], cut(self.lengths), self.missing
+        part.sample_weight, part.cut_off = cut(self.sample_weight), cut(self.cut_off)
+        part.plans = {name: self.plans[name] for name in ("admitted_to",) if name in self.plans}
+        return part
+
+    def count_for(self, n_rows: int) -> int:
+        """How many sequences have ``n_rows`` rows or more; all if they have fewer."""
+        return min(int(np.searchsorted(self.bounds[1:], n_rows)) + 1, len(self))
+
+    @staticmethod
+    def joined(tables: list[Sequences]) -> Sequences:
+        """The sequences of several tables, one after another."""
+        cuts = [table.cut_off for table in tables]
+        if any(cut is not None for cut in cuts):
+            pairs = zip(tables, cuts, strict=True)
+            cuts = np.concatenate([np.zeros(len(t), bool) if c is None else c for t, c in pairs])
+        else:
+            cuts = None
+        return Sequences(
+            np.concatenate([table.X for table in tables]),
+            np.concatenate([table.lengths for table in tables]),
+            joined_weights(tables),
+            cuts,
+            missing=any(table.missing for table in tables),
+        )
+
+    def split(self) -> list[np.ndarray]:
+        """The rows of each sequence."""
+        return np.split(self.X, self.bounds[1:-1])
+
+
+class Reader:
+    """What one sequence may look like, and what becomes of it: this is how models differ."""
+
+    #: Items of a stream are joined until they have so many rows.
+    joined_rows = _JOINED_ROWS
+
+    def is_list(self, X, lengths) -> bool:
+        """Whether this list, which is not empty, holds sequences, and not the rows of one array."""
+        # A list of arrays of one dimension is what NumPy makes of it: the rows of one array.
+        return np.ndim(X[0]) >= 2
+
+    def rows(self, X):
+        """``X``, the rows of all sequences, as an array of two dimensions."""
+        if not hasattr(X, "shape"):
+            try:
+                X = np.asarray(X)
+            except ValueError:
+                raise ValueError(
+                    "A list of arrays of one dimension is read as the rows of one array, and these "
+                    "have different lengths. If each is a sequence of one column, reshape it: "
+                    "[x.reshape(-1, 1) for x in X]."
+                ) from None
+        if len(X.shape) != 2:
+            raise ValueError(
+                f"Expected 2D array, got {len(X.shape)}D array instead. One sequence is an array "
+                "of steps by columns: reshape a single column with X.reshape(-1, 1). Several are "
+                "a list of such arrays, or one array with their lengths."
+            )
+        return X
+
+    def item(self, X, number):
+        """The same for ``X``, which is one sequence of a list."""
+        X = np.asarray(X)
+        if X.ndim != 2:
+            how = " Reshape a single column: x.reshape(-1, 1)." if X.ndim == 1 else ""
+            raise ValueError(
+                f"Sequence {number} has {X.ndim} dimension{'' if X.ndim == 1 else 's'}; a sequence "
+                f"is an array of steps by columns.{how}"
+            )
+        return X
+
+    def table(self, X, lengths, sample_weight, cut_off) -> Sequences:
+        """Rows that were read, as sequences."""
+        return Sequences(X, lengths, sample_weight, cut_off)
+
+    def again(self, data: Sequences) -> Sequences:
+        """Sequences that were made before, as this model sees them."""
+        return data
+
+
+class SequenceStream:
+    """Sequences that come one after another, as often as a pass is wanted.
+
+    Parameters
+    ----------
+    source : callable or iterable
+        A function that returns a new iterator, or an object that can be iterated over again and
+        again. Each item is one sequence (an array of rows, or of one dimension for a single
+        column), a list of sequences, a :class:`Sequences`, or a pair of one of these and its
+        weights.
+    check : callable, optional
+        Called with each :class:`Sequences` and the number of sequences before it.
+    once : bool, default=False
+        Whether one pass is all that is wanted, so that an iterator will do.
+    cut_off : bool, optional
+        For absorbing models: whether all sequences are cut off.
+    reader : Reader, optional
+        How items are read; as hidden Markov models do unless given.
+    """
+
+    def __init__(
+        self, source, check: Callable | None = None, *, once=False, cut_off=None, reader=None
+    ):  # fmt: skip
+        if isinstance(source, Iterator) and not once:
+            raise TypeError(_READ_ONCE)
+        if cut_off is not None and np.ndim(cut_off) > 0:
+            raise ValueError(
+                "For a stream, cut_off is True or False for all sequences; got an array. Let the "
+                "stream yield fastem.sequences.Sequences, which carry their own."
+            )
+        self.source = source
+        self.check = check
+        self.cut_off = cut_off
+        self.reader = Reader() if reader is None else reader
+
+    def tables(self) -> Iterator[Sequences]:
+        """The tables of one pass, of many short sequences each, or of a few long ones."""
+        waiting, n_rows, n_before = [], 0, 0
+        for table in self._items():
+            if waiting and not _joinable(waiting[-1], table):
+                joined = self._checked(waiting, n_before)
+                n_before += len(joined)
+                waiting, n_rows = [], 0
+                yield joined
+            waiting.append(table)
+            n_rows += len(table.X)
+            if n_rows >= self.reader.joined_rows:
+                joined = self._checked(waiting, n_before)
+                n_before += len(joined)
+                waiting, n_rows = [], 0
+                yield joined
+        if waiting:
+            yield self._checked(waiting, n_before)
+        elif n_before == 0:
+            raise ValueError(
+                "The stream has no data: it ended before its first sequence. A function that is "
+                "passed as a stream must return a new iterator each time it is called."
+            )
+
+    def _items(self):
+        items = self.source() if callable(self.source) else self.source
+        for number, item in enumerate(items):
+            data, weights = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
+            if getattr(data, "ndim", 2) == 1:
+                # An item is a sequence, and so one column of it. (A masked array keeps its mask.)
+                data = (data if isinstance(data, np.ndarray) else np.asarray(data))[:, None]
+            try:
+                if isinstance(data, Sequences) and weights is None:
+                    table = self.reader.again(data)
+                else:
+                    table = as_sequences(data, None, weights, self.cut_off, reader=self.reader)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"In item {number} of the stream: {error}") from error
+            yield table
+
+    def _checked(self, tables, n_before):
+        table = tables[0] if len(tables) == 1 else tables[0].joined(tables)
+        return table if self.check is None else self.check(table, n_before)
+
+
+def is_sequence_stream(X) -> bool:
+    """Whether ``X`` is a stream of sequences, and not an array or a list of them."""
+    if callable(X) or isinstance(X, (Iterator, SequenceStream)):
+        return True
+    if isinstance(X, (list, tuple, Sequences)):
+        return False
+    looks_like_array = any(hasattr(X, name) for name in ("__array__", "__getitem__", "shape"))
+    return isinstance(X, Iterable) and not looks_like_array
+
+
+def as_sequences(
+    X, lengths=None, sample_weight=None, cut_off=None, *, once=False, reader=None
+) -> Sequences | SequenceStream:
+    """Data in any of the accepted forms as sequences; values are left as they are.
+
+    Parameters
+    ----------
+    X : array, list of arrays, three-dimensional array, Sequences or stream
+        Rows of all sequences one after another (with ``lengths``, or a single sequence without),
+        also as a list of rows; a list of sequences, each (n_steps, n_columns); an array
+        (n_sequences, n_steps, n_columns); or a stream of these.
+    lengths, sample_weight, cut_off : optional
+        As for :class:`Sequences`.
+    once, reader
+        As for :class:`SequenceStream`.
+    """
+    reader = Reader() if reader is None else reader
+    if isinstance(X, (Sequences, SequenceStream)):
+        if any(extra is not None for extra in (lengths, sample_weight, cut_off)):
+            raise ValueError("These data carry their own lengths, weights and cut_off.")
+        return reader.again(X) if isinstance(X, Sequences) else X
+    if is_sequence_stream(X):
+        for name, extra in (("lengths", lengths), ("sample_weight", sample_weight)):
+            if extra is not None:
+                raise ValueError(
+                    f"{name} goes with an array or a list; a stream yields whole sequences, or "
+                    "pairs (sequences, weights)."
+                )
+        return SequenceStream(X, once=once, cut_off=cut_off, reader=reader)
+    if isinstance(X, (list, tuple)) and len(X) == 0:
+        raise ValueError("There are no sequences: the list is empty.")
+    if isinstance(X, (list, tuple)) and reader.is_list(X, lengths):
+        if lengths is not None:
+            raise ValueError(
+                "lengths goes with one array; a list of sequences has the lengths of its items."
+            )
+        X, lengths = _stack(X, reader)
+    elif not isinstance(X, (list, tuple)) and np.ndim(X) == 3:
+        if lengths is not None:
+            raise ValueError(
+                "lengths goes with a two-dimensional array; in a three-dimensional one all "
+                "sequences have one length."
+            )
+        X = X if np.ma.isMaskedArray(X) else np.asarray(X)
+        n_sequences, n_steps, n_columns = X.shape
+        if 0 in X.shape:
+            raise ValueError(f"The array of sequences has no entries: its shape is {X.shape}.")
+        X, lengths = reader.rows(X.reshape(-1, n_columns)), np.full(n_sequences, n_steps)
+    else:
+        X = reader.rows(X)
+    return reader.table(X, lengths, sample_weight, cut_off)
+
+
+def check_total(data):
+    """Raise ``ValueError`` if nothing in these sequences counts."""
+    weights = getattr(data, "sample_weight", None)
+    if weights is not None and not weights.any():
+        raise ValueError(
+            "The sample weights are all zero: there is nothing to learn from. Give at least one "
+            "sequence a positive weight."
+        )
+
+
+def has_nan(X) -> bool:
+    """Whether a numeric array holds NaN; a bounded piece at a time."""
+    if getattr(X, "dtype", np.dtype(object)).kind != "f":
+        return False
+    pieces = (X[start : start + _JOINED_ROWS] for start in range(0, len(X), _JOINED_ROWS))
+    return any(np.isnan(np.min(piece)) for piece in pieces if piece.size)
+
+
+def _stack(X, reader):
+    """The sequences of a list as one array, and their lengths."""
+    parts = []
+    for number, item in enumerate(X):
+        part = reader.item(item, number)
+        if len(part) == 0:
+            raise ValueError(f"Sequence {number} is empty: every sequence needs at least one step.")
+        if parts and part.shape[1] != parts[0].shape[1]:
+            raise ValueError(
+                f"Sequence {number} has {part.shape[1]} columns, and the first has "
+                f"{parts[0].shape[1]}: all sequences need the same columns."
+            )
+        parts.append(part)
+    lengths = np.array([len(part) for part in parts])
+    return parts[0] if len(parts) == 1 else np.concatenate(parts), lengths
+
+
+def _joinable(one, other):
+    """Whether two tables can be put together; a wrong width is left for the check to name."""
+    alike = one.X.shape[1] == other.X.shape[1] and one.X.dtype == other.X.dtype
+    return alike and max(len(one.X), len(other.X)) < _JOINED_ROWS
+
+
+def _check_lengths(lengths, n_rows):
+    if n_rows == 0:
+        raise ValueError("There are no rows: X is empty, and a sequence needs at least one step.")
+    if lengths is None:
+        return np.array([n_rows], dtype=np.int64)
+    given = np.asarray(lengths)
+    if given.ndim != 1 or given.size == 0:
+        raise ValueError(
+            f"lengths must be a list of the numbers of rows of the sequences; got {lengths!r}."
+        )
+    if given.dtype.kind not in "iu":
+        whole = given.dtype.kind == "f" and np.isfinite(given).all() and (given % 1 == 0).all()
+        if not whole:
+            raise ValueError(f"lengths must be whole numbers; got {lengths!r}.")
+    given = given.astype(np.int64)
+    if (given < 1).any():
+        number = int(np.argmax(given < 1))
+        raise ValueError(
+            f"lengths[{number}] is {given[number]}: a sequence has whole steps, one or more."
+        )
+    if given.sum() != n_rows:
+        raise ValueError(
+            f"The lengths sum to {given.sum()}, and X has {n_rows} rows: they must be the same."
+        )
+    return given
+
+
+def _check_weights(sample_weight, n_sequences):
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.ndim == 0:
+        weights = np.full(n_sequences, float(weights))
+    if weights.shape != (n_sequences,):
+        raise ValueError(
+            f"sample_weight must have one entry for each of the {n_sequences} sequences; got the "
+            f"shape {weights.shape}: each sequence has one weight."
+        )
+    wrong = ~((weights >= 0) & (weights < np.inf))
+    if wrong.any():
+        number = int(np.argmax(wrong))
+        raise ValueError(
+            "Sample weights must be finite and not negative; that of sequence "
+            f"{number} is {weights[number]}."
+        )
+    return weights
+
+
+def _check_cut_off(cut_off, n_sequences):
+    if cut_off is None:
+        return None
+    cuts = np.asarray(cut_off)
+    if cuts.dtype != bool:
+        raise ValueError(f"cut_off must be True or False for each sequence; got {cut_off!r}.")
+    if cuts.ndim == 0:
+        return np.full(n_sequences, bool(cuts))
+    if cuts.shape != (n_sequences,):
+        raise ValueError(
+            f"cut_off has the shape {cuts.shape}, and there are {n_sequences} sequences."
+        )
+    return cuts

@@ -1,0 +1,327 @@
+"""The Dirichlet and the compound Dirichlet as four functions."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from .. import algebra, checks
+from ..data.rows import Table, as_data, read_rows, wherever
+from ..drawing import MOST_WORDS, draw_long_document, draw_topics, is_long
+from ..kernels.dirichlet import newton as kernels
+from ..lengths import Lengths
+from ..parallel import chunks, in_order
+from ..statistics import Expectation, Statistics
+from .count_tables import CountTables, as_counts, documents_of
+
+__all__ = ["CompoundDirichletModel", "DirichletModel"]
+
+_NONE = np.empty(0)
+
+
+class DirichletModel:
+    """Points ``h`` on the simplex: ``p(h) ∝ Π h_j^(α_j - 1)``. Nothing is hidden.
+
+    Parameters
+    ----------
+    alpha : array of shape (D,)
+    fixed : iterable of str
+        ``"alpha"`` if :meth:`maximize` should leave it alone.
+    n_jobs : int, optional
+        Threads; None: as many as there are cores, one inside a worker. No influence on the result.
+    """
+
+    kind = "Dirichlet"
+
+    def __init__(self, alpha, *, fixed=(), n_jobs=None):
+        self.alpha = check_alpha(alpha)
+        self.n_columns = len(self.alpha)
+        self.fixed = frozenset(fixed)
+        self.n_jobs = n_jobs
+
+    # The four functions ---------------------------------------------------------------------
+
+    @wherever
+    def expect(self, data) -> Expectation:
+        """``S(V|Θ)``: the mean over the points of ``log h``, and of the log-density."""
+        sums, total, weight = np.zeros(len(self.alpha)), 0.0, 0.0
+        for table in as_data(data).tables():
+            for part in self._read(table.X, table.sample_weight):
+                sums += part[0]
+                total += part[1]
+                weight += part[2]
+        if not weight > 0:
+            raise ValueError("The sample weights sum to zero: there is nothing to learn from.")
+        statistics = Statistics(mass=1.0, log_topics=sums / weight)
+        return Expectation(statistics, float(total / weight), float(weight))
+
+    def own(self, horizon=None) -> Statistics:
+        """``S(Θ) = E[log h] = ψ(α) - ψ(α₀)``."""
+        log_topics = np.empty(len(self.alpha))
+        kernels.own_statistics(self.alpha, log_topics)
+        return Statistics(mass=1.0, log_topics=log_topics)
+
+    def maximize(self, statistics: Statistics):
+        """``M(S)``: the α where ``ψ(α) - ψ(α₀) = s``, by Newton."""
+        mass, log_topics = self._blocks(statistics)
+        if "alpha" in self.fixed:
+            return self
+        alpha = self.alpha.copy()
+        mean_log = log_topics / mass
+        if not np.isfinite(mean_log).all() or not kernels.maximum(mean_log, alpha):
+            raise ValueError(NO_MAXIMUM)
+        return self._with(alpha)
+
+    def log_joint(self, statistics: Statistics) -> float:
+        """``Q(S, Θ) = log Γ(α₀) - Σ log Γ(α_j) + Σ α_j s_j``, without the base measure."""
+        mass, log_topics = self._blocks(statistics)
+        return mass * kernels.height(self.alpha, log_topics / mass)
+
+    def _blocks(self, statistics):
+        """The mass, which must be positive, and the sums of ``log h``."""
+        mass = float(checks.block(checks.statistics_of(statistics), "mass", ()))
+        if not mass > 0:
+            raise ValueError(f"The mass of statistics must be positive; it is {mass}.")
+        return mass, checks.block(statistics, "log_topics", self.alpha.shape)
+
+    def check_statistics(self, statistics: Statistics) -> None:
+        """Raise ``ValueError`` unless these are finite statistics of such a model."""
+        self._blocks(statistics)
+        checks.finite_statistics(statistics)
+
+    # What the algorithms ask besides --------------------------------------------------------
+
+    @property
+    def parameters(self) -> dict[str, np.ndarray]:
+        """All parameters by name."""
+        return {"alpha": self.alpha}
+
+    def with_parameters(self, parameters):
+        """The same kind of model with other parameters."""
+        return self._with(parameters["alpha"])
+
+    def _with(self, alpha):
+        return type(self)(alpha, fixed=self.fixed, n_jobs=self.n_jobs)
+
+    def check_same_kind(self, other) -> None:
+        """Raise ``ValueError`` unless ``other`` is of the same kind and size."""
+        if type(self) is not type(other):
+            theirs = getattr(other, "kind", type(other).__name__)
+            raise ValueError(f"Models of different kinds: a {self.kind} and a {theirs}.")
+        if self.alpha.shape != other.alpha.shape:
+            raise ValueError(
+                f"Models of different sizes: alpha has shape {self.alpha.shape} in one and "
+                f"{other.alpha.shape} in another."
+            )
+
+    def draw(self, n_samples, rng, horizon=None) -> np.ndarray:
+        """Points from the model."""
+        return draw_topics(self.alpha, n_samples, rng)
+
+    # Passes over data ------------------------------------------------------------------------
+
+    def _read(self, X, sample_weight=None, log_densities=None):
+        """For each chunk: sums of log h, of the log-density, of the weights."""
+        checks.check_table(X)
+        self._check_width(X)
+        if sample_weight is not None:
+            checks.check_row_weights(sample_weight, len(X))
+
+        def one(piece):
+            start, stop = piece
+            weights = _NONE
+            if sample_weight is not None:
+                weights = np.ascontiguousarray(sample_weight[start:stop], dtype=float)
+            sums = np.zeros(len(self.alpha))
+            densities = np.empty(stop - start)
+            rows, part = read_rows(X, start, stop)
+            wrong = kernels.add_log_topics(rows, len(part), weights, self.alpha, sums, densities)
+            if wrong >= 0:
+                row, column = divmod(start * X.shape[1] + wrong, X.shape[1])
+                raise ValueError(
+                    "Topics must be positive in every column, as their logarithms are taken; "
+                    f"row {row}, column {column} is {X[row, column]}."
+                )
+            if log_densities is not None:
+                log_densities[start:stop] = densities
+            if sample_weight is None:
+                return sums, densities.sum(), float(stop - start)
+            return sums, densities @ weights, weights.sum()
+
+        pieces = chunks(len(X), least=max(256, 2**16 // X.shape[1]))
+        return in_order(one, pieces, self.n_jobs)
+
+    def _check_width(self, X):
+        if X.shape[1] != len(self.alpha):
+            raise ValueError(
+                f"The data have {X.shape[1]} columns, and alpha has {len(self.alpha)} entries."
+            )
+
+    def log_likelihoods(self, X) -> np.ndarray:
+        """The log-density of each point."""
+        X = np.asarray(X)
+        out = np.empty(len(X))
+        for _ in self._read(X, log_densities=out):
+            pass
+        return out
+
+    def learn_online(self, X, sample_weight, rates, batch_size, memory=None):
+        """Online steps over the rows of ``X`` in order; the model and the memory after them."""
+        checks.check_batch_size(batch_size)
+        rates = checks.check_rates(rates, -(-len(X) // batch_size))
+        if memory is not None:
+            self.check_statistics(memory)
+        model = self
+        for step, start in enumerate(range(0, len(X), batch_size)):
+            part = slice(start, start + batch_size)
+            weights = None if sample_weight is None else sample_weight[part]
+            if weights is not None and not weights.any():
+                continue
+            model, statistics = algebra.online(model, Table(X[part], weights), rates[step], memory)
+            memory = None if memory is None else statistics
+        return model, memory
+
+
+class CompoundDirichletModel(DirichletModel):
+    """Documents ``v`` of words drawn from a topic ``h ~ Dirichlet(α)``, which is hidden.
+
+    Data are arrays or sparse matrices of counts (n_documents, D), or the
+    :class:`~fastem.count_tables.CountTables` of them, which are computed once and serve any
+    number of iterations.
+    """
+
+    kind = "CompoundDirichlet"
+
+    @wherever
+    def expect(self, data) -> Expectation:
+        """``S(V|Θ)``: the mean of ``E[log h | v] = ψ(v + α) - ψ(n + α₀)``, from the tables.
+
+        It is ``S(Θ)`` plus the gradient of the mean log-likelihood.
+        """
+        tables = CountTables.of(data, self.n_jobs)
+        if tables.n_words != len(self.alpha):
+            raise ValueError(
+                f"The documents have {tables.n_words} words, but the model has {len(self.alpha)}."
+            )
+        if not tables.weight > 0:
+            raise ValueError("The sample weights sum to zero: there is nothing to learn from.")
+        first, _ = tables.derivatives(self.alpha)
+        log_topics = self.own()["log_topics"] + (first[:-1] - first[-1])
+        return Expectation(
+            Statistics(mass=1.0, log_topics=log_topics),
+            float(tables.log_likelihood(self.alpha)),
+            tables.weight,
+            Lengths(*tables.lengths()),
+        )
+
+    def draw(self, n_samples, rng, horizon=None):
+        """Documents from the model, as a sparse matrix (n_samples, D).
+
+        ``horizon`` is their length: a number, one for each, or
+        :class:`~fastem.Lengths` to draw from.
+        """
+        if isinstance(horizon, Lengths):
+            lengths = horizon.draw(n_samples, rng)
+        else:
+            lengths = np.broadcast_to(np.rint(1 if horizon is None else horizon), (n_samples,))
+            if not ((lengths >= 0) & (lengths < np.inf)).all():
+                raise ValueError(f"Documents have lengths of zero or more; got {horizon!r}.")
+        if np.sum(lengths, dtype=float) <= MOST_WORDS:
+            return self._draw_words(lengths, rng)
+        # Only so many words are drawn one by one at a time, and long documents not at all.
+        parts, first = [], 0
+        while first < n_samples:
+            if is_long(lengths[first], len(self.alpha)):
+                counts = draw_long_document(self.alpha, lengths[first], rng)
+                parts.append(sparse.csr_array(counts[None]))
+                first += 1
+                continue
+            last, total = first + 1, lengths[first]
+            while last < n_samples and total + lengths[last] <= MOST_WORDS:
+                total += lengths[last]
+                last += 1
+            parts.append(self._draw_words(lengths[first:last], rng))
+            first = last
+        return sparse.csr_array(sparse.vstack(parts, format="csr"))
+
+    def _draw_words(self, lengths, rng):
+        """Documents word by word, of which each has seen those before it."""
+        starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+        words = np.empty(starts[-1], np.int64)
+        seed = int(rng.integers(2**32))
+        kernels.draw_words(np.cumsum(self.alpha), starts, seed, words)
+        X = sparse.csr_array(
+            (np.ones(len(words), np.int64), words, starts), shape=(len(lengths), len(self.alpha))
+        )
+        X.sum_duplicates()
+        return X
+
+    def log_likelihoods(self, X) -> np.ndarray:
+        """``log p(v)`` of each document, given its length, coefficient included."""
+        X = as_counts(X)
+        self._check_width(X)
+        out = np.empty(X.shape[0])
+
+        def one(piece):
+            start, stop = piece
+            kernels.log_likelihoods(*documents_of(X, start, stop), self.alpha, out[start:stop])
+
+        for _ in in_order(one, chunks(X.shape[0], least=256, most=4096), self.n_jobs):
+            pass
+        return out
+
+    def learn_online(self, X, sample_weight, rates, batch_size, memory=None, *, n_pseudo=0, seed=0):
+        """Online steps over the documents in order, the loop in a kernel.
+
+        ``n_pseudo`` is the number of documents from which ``S(Θ)`` is estimated at each step; zero
+        for its exact value. Returns the model and the memory after them.
+        """
+        X = as_counts(X)
+        self._check_width(X)
+        checks.check_batch_size(batch_size)
+        rates = checks.check_rates(rates, -(-X.shape[0] // batch_size))
+        if sample_weight is not None:
+            checks.check_row_weights(sample_weight, X.shape[0])
+        alpha = self.alpha.copy()
+        keep = memory is not None
+        remembered = np.empty(0)
+        if keep:
+            self.check_statistics(memory)
+            remembered = memory["log_topics"] / memory["mass"]
+        weights = _NONE if sample_weight is None else np.ascontiguousarray(sample_weight, float)
+        documents = documents_of(X, 0, X.shape[0])
+        if n_pseudo > 0 and not keep:
+            longest = float(np.max(X.sum(axis=1), initial=0.0))
+            if longest > MOST_WORDS:
+                raise ValueError(
+                    f"A document has {longest:.6g} words, and inertia='sampled' draws documents as "
+                    f"long word by word, of {MOST_WORDS} words at most. Use inertia='exact', which "
+                    "needs none."
+                )
+        if "alpha" not in self.fixed:
+            failed = kernels.online(
+                *documents, batch_size, rates, weights, alpha, remembered, keep, n_pseudo, seed
+            )
+            if failed >= 0:
+                raise ValueError(f"{NO_MAXIMUM} (at online step {failed + 1})")
+        if keep:
+            memory = Statistics(mass=1.0, log_topics=remembered)
+        return self._with(alpha), memory
+
+
+NO_MAXIMUM = (
+    "The likeliest alpha does not exist: the topics do not vary, and the precision grows without "
+    "end. Add data that vary."
+)
+
+
+def check_alpha(alpha) -> np.ndarray:
+    """``alpha`` as an array of doubles; raises ``ValueError`` if it is not one of parameters."""
+    alpha = checks.numbers("alpha", alpha)
+    if alpha.ndim != 1 or alpha.size == 0:
+        raise ValueError(f"alpha must have one entry for each word; got the shape {alpha.shape}.")
+    wrong = ~((alpha > 0) & np.isfinite(alpha))
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise ValueError(f"alpha must be positive and finite; alpha[{at}] is {alpha[at]}.")
+    return np.ascontiguousarray(alpha)

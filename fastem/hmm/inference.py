@@ -1,0 +1,194 @@
+"""What a hidden Markov estimator tells of sequences: scores, states, draws."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from .stream import StateFilter
+
+__all__ = ["HMMInference"]
+
+
+class HMMInference:
+    """The part of an estimator that uses its model and does not change it."""
+
+    def _usable(self, X, lengths=None, cut_off=None, *, once=True):
+        """The model, and checked data for it."""
+        check_is_fitted(self)
+        model = self._model()
+        self._take_width(model)
+        return model, self._check_data(X, lengths, None, cut_off, reset=False, once=once)
+
+    def score(self, X, lengths=None, *, cut_off=None) -> float:
+        """The log-likelihood of all sequences together.
+
+        Parameters
+        ----------
+        X, lengths, cut_off
+            As for :meth:`fit`.
+        """
+        model, data = self._usable(X, lengths, cut_off)
+        return float(sum(model.infer(table)[0].sum() for table in data.tables()))
+
+    def score_sequences(self, X, lengths=None, *, cut_off=None) -> np.ndarray:
+        """The log-likelihood of each sequence.
+
+        Parameters
+        ----------
+        X, lengths, cut_off
+            As for :meth:`fit`.
+        """
+        model, data = self._usable(X, lengths, cut_off)
+        return np.concatenate([model.infer(table)[0] for table in data.tables()])
+
+    def score_samples(self, X, lengths=None, *, cut_off=None) -> tuple[float, np.ndarray]:
+        """The log-likelihood of all sequences together, and the state probabilities of each row.
+
+        Returns
+        -------
+        log_prob : float
+        posteriors : ndarray of shape (n_rows, n_components)
+        """
+        model, data = self._usable(X, lengths, cut_off)
+        log_prob, posteriors = 0.0, []
+        for table in data.tables():
+            log_likelihoods, found = model.infer(table, posteriors=True)
+            log_prob += log_likelihoods.sum()
+            posteriors.append(found)
+        return float(log_prob), np.concatenate(posteriors)
+
+    def decode(self, X, lengths=None, algorithm=None, *, cut_off=None) -> tuple[float, np.ndarray]:
+        """The likeliest states.
+
+        Parameters
+        ----------
+        X, lengths, cut_off
+            As for :meth:`fit`.
+        algorithm : {'viterbi', 'map'}, optional
+            The likeliest path of all states, or the likeliest state of each row by itself; by
+            default what the estimator was made with.
+
+        Returns
+        -------
+        log_prob : float
+            The log-probability of the paths with the data; for ``'map'`` the sum over the rows of
+            the probability of their states, as hmmlearn has it.
+        state_sequence : ndarray of shape (n_rows,)
+        """
+        algorithm = algorithm or self.algorithm
+        if algorithm not in ("viterbi", "map"):
+            raise ValueError(f"Unknown decoder {algorithm!r}: it is 'viterbi' or 'map'.")
+        model, data = self._usable(X, lengths, cut_off)
+        log_prob, states = 0.0, []
+        for table in data.tables():
+            if algorithm == "viterbi":
+                log_probs, found = model.decode(table)
+            else:
+                posteriors = model.infer(table, posteriors=True)[1]
+                log_probs, found = posteriors.max(axis=1), posteriors.argmax(axis=1)
+            log_prob += log_probs.sum()
+            states.append(found)
+        return float(log_prob), np.concatenate(states)
+
+    def predict(self, X, lengths=None, *, cut_off=None) -> np.ndarray:
+        """The likeliest state of each row, by the estimator's ``algorithm``."""
+        return self.decode(X, lengths, cut_off=cut_off)[1]
+
+    def predict_proba(self, X, lengths=None, *, cut_off=None) -> np.ndarray:
+        """The probability of each state at each row, (n_rows, n_components)."""
+        return self.score_samples(X, lengths, cut_off=cut_off)[1]
+
+    def filter(self) -> StateFilter:
+        """A filter that takes one observation after another.
+
+        Returns
+        -------
+        StateFilter
+            Its ``update(x)`` returns the state probabilities, the log-density of ``x`` given what
+            came before, and the log-likelihood of all so far.
+        """
+        check_is_fitted(self)
+        return StateFilter(self._model())
+
+    def sample(
+        self, n_samples=1, random_state=None, currstate=None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Draw a sequence from the model, the same that hmmlearn draws from a random state.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            How many steps; a sequence that is absorbed ends there.
+        random_state : int or RandomState, optional
+            By default that of the estimator.
+        currstate : int, optional
+            The state of the first step; by default drawn from ``startprob_``.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+        state_sequence : ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        model = self._model()
+        if n_samples < 1:
+            raise ValueError(f"n_samples must be 1 or more; got {n_samples}.")
+        n_states = self.n_components
+        if currstate is not None and not 0 <= currstate < n_states:
+            raise ValueError(f"currstate must be a state, 0 .. {n_states - 1}; got {currstate}.")
+        random_state = check_random_state(
+            self.random_state if random_state is None else random_state
+        )
+        parameters = model.parameters
+        emit = self._emit(random_state)
+        cumulative = np.cumsum(parameters["transmat"], axis=1)
+        last = [np.flatnonzero(row)[-1] for row in parameters["transmat"]]
+        absorbing = set(self._absorbing())
+
+        def next_state(row, at_most):
+            # Rounding may leave the sum of a row below what is drawn.
+            return min(int(np.searchsorted(row, random_state.rand(), side="right")), at_most)
+
+        state = currstate
+        if state is None:
+            start = parameters["startprob"]
+            state = next_state(np.cumsum(start), int(np.flatnonzero(start)[-1]))
+        states, rows = [int(state)], [emit(state)]
+        while len(states) < n_samples and states[-1] not in absorbing:
+            state = next_state(cumulative[state], int(last[state]))
+            states.append(state)
+            rows.append(emit(state))
+        return np.array(rows).reshape(len(rows), -1), np.array(states)
+
+    def get_stationary_distribution(self) -> np.ndarray:
+        """The distribution over states that a step leaves as it is."""
+        check_is_fitted(self)
+        if self._absorbing():
+            raise ValueError("A chain that is absorbed has no stationary distribution.")
+        transmat = self._model().parameters["transmat"]
+        n_states = len(transmat)
+        # π(A - I) = 0 and Σπ = 1, of which one equation is redundant.
+        equations = np.vstack([transmat.T - np.eye(n_states), np.ones(n_states)])
+        solution = np.linalg.lstsq(equations, np.eye(n_states + 1)[-1], rcond=None)[0]
+        solution = np.maximum(solution, 0.0)
+        return solution / solution.sum()
+
+    def aic(self, X, lengths=None, *, cut_off=None) -> float:
+        """Akaike information criterion; the lower the better."""
+        log_likelihood, _ = self._score_and_count(X, lengths, cut_off)
+        return -2 * log_likelihood + 2 * sum(self._n_parameters().values())
+
+    def bic(self, X, lengths=None, *, cut_off=None) -> float:
+        """Bayesian information criterion; the lower the better."""
+        log_likelihood, n_rows = self._score_and_count(X, lengths, cut_off)
+        return -2 * log_likelihood + sum(self._n_parameters().values()) * np.log(n_rows)
+
+    def _score_and_count(self, X, lengths, cut_off):
+        model, data = self._usable(X, lengths, cut_off)
+        log_likelihood, n_rows = 0.0, 0
+        for table in data.tables():
+            log_likelihood += model.infer(table)[0].sum()
+            n_rows += len(table.X)
+        return float(log_likelihood), n_rows

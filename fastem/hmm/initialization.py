@@ -1,0 +1,128 @@
+"""Where batch EM of hidden Markov models begins: clusters of the rows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..clustering import kmeans
+from ..data.rows import Table
+from ..data.sampling import sample_rows
+from ..data.sequences import Sequences
+
+__all__ = ["Clusters", "clusters", "complete_rows", "covariance"]
+
+
+class Clusters(NamedTuple):
+    """Rows, and the cluster of each: one cluster for each state."""
+
+    X: np.ndarray
+    sample_weight: np.ndarray | None
+    labels: np.ndarray
+    centers: np.ndarray
+
+
+def complete_rows(data, random_state, which="all") -> Table:
+    """Rows of which nothing is missing: all, or a bounded sample of a file or stream.
+
+    ``which`` is ``"all"``, ``"last"`` (those at which a sequence is absorbed) or ``"before"``.
+    """
+    one_table = isinstance(data, Sequences)
+    source = _rows(data, which) if one_table else _RowStream(data, which)
+    sample = sample_rows(source, random_state)
+    X, weights = sample.X, sample.sample_weight
+    if X.dtype.kind == "f":
+        complete = ~np.isnan(X).any(axis=1)
+        if not complete.all():
+            if not complete.any():
+                # Every row lacks something: the columns' means have to do.
+                return Table(_fill(X), weights)
+            X, weights = X[complete], None if weights is None else weights[complete]
+    return Table(X, weights)
+
+
+def clusters(data, n_states, random_state, seed, absorbing=(), n_init=10) -> Clusters:
+    """K-means of the rows; absorbing states get clusters of the rows at which sequences end.
+
+    ``seed`` is the random state that k-means is given, ``random_state`` draws the sample.
+    """
+    if not absorbing:
+        return _cluster(complete_rows(data, random_state), n_states, seed, n_init)
+    states = np.arange(n_states)
+    last = np.isin(states, absorbing)
+    parts = []
+    for which, chosen in (("before", states[~last]), ("last", states[last])):
+        table = complete_rows(data, random_state, which)
+        if len(table.X) < len(chosen):
+            table = complete_rows(data, random_state)
+        found = _cluster(table, len(chosen), seed, n_init)
+        parts.append((found, chosen))
+    n_columns = parts[0][0].centers.shape[1]
+    centers = np.empty((n_states, n_columns))
+    for found, chosen in parts:
+        centers[chosen] = found.centers
+    weights = [found.sample_weight for found, _ in parts]
+    return Clusters(
+        np.concatenate([found.X for found, _ in parts]),
+        None if weights[0] is None else np.concatenate(weights),
+        np.concatenate([chosen[found.labels] for found, chosen in parts]),
+        centers,
+    )
+
+
+def covariance(table) -> np.ndarray:
+    """The covariance of the rows, (D, D)."""
+    n_columns = table.X.shape[1]
+    weights = table.sample_weight
+    n_rows = len(table.X) if weights is None else np.count_nonzero(weights)
+    if n_rows < 2:
+        return np.zeros((n_columns, n_columns))
+    return np.reshape(np.cov(table.X.T, aweights=weights), (n_columns, n_columns))
+
+
+def _cluster(table, n_clusters, seed, n_init):
+    if len(table.X) < n_clusters:
+        raise ValueError(
+            f"There are {len(table.X)} rows to start from, fewer than the {n_clusters} states. "
+            "Start from more rows, use fewer states, or set the parameters to start from."
+        )
+    found = kmeans(
+        table.X, n_clusters, n_init=n_init, random_state=seed, sample_weight=table.sample_weight
+    )
+    centers = np.asarray(found.cluster_centers_, dtype=float)
+    return Clusters(table.X, table.sample_weight, found.labels_, centers)
+
+
+class _RowStream:
+    """The rows of a stream of sequences, with the interface of a stream of tables."""
+
+    def __init__(self, data, which):
+        self.data = data
+        self.which = which
+
+    def tables(self):
+        for table in self.data.tables():
+            yield _rows(table, self.which)
+
+
+def _rows(table, which):
+    weights = table.row_weights
+    if which == "all":
+        return Table(table.X, weights)
+    ends = table.starts + table.lengths - 1
+    if table.cut_off is not None:
+        ends = ends[~table.cut_off]
+    chosen = np.zeros(len(table.X), bool)
+    chosen[ends] = True
+    if which == "before":
+        chosen = ~chosen
+    return Table(table.X[chosen], None if weights is None else weights[chosen])
+
+
+def _fill(X):
+    """The rows with the means of the columns in place of what is missing."""
+    absent = np.isnan(X)
+    counts = np.maximum((~absent).sum(axis=0), 1)
+    means = np.where(absent, 0.0, X).sum(axis=0) / counts
+    return np.where(absent, means, X)

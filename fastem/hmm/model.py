@@ -1,0 +1,589 @@
+"""Hidden Markov models as four functions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import algebra, checks
+from ..components import Components, Gains, pooled_choice
+from ..data.rows import wherever
+from ..data.sequences import Sequences, as_sequences
+from ..families import Family
+from ..families.base import copy_packed
+from ..kernels.hmm.chain import make_chain
+from ..kernels.hmm.emissions import LEAST
+from ..kernels.hmm.online import IMPOSSIBLE, NEVER_ABSORBED, NO_MAXIMUM
+from ..kernels.hmm.online import online as online_kernel
+from ..kernels.hmm.sampling import draw_path, sample_until_absorbed
+from ..kernels.hmm.usages import absorbing_usages, fixed_length_usages
+from ..kernels.mixture.online import LEAST_SHARE
+from ..lengths import LONGEST_TABLE, Lengths
+from ..notices import warn_of_dead
+from ..revival import revival
+from ..statistics import Expectation, Statistics
+from .checks import admit_sequences, check_values
+from .passes import Pass
+
+__all__ = ["HMMModel"]
+
+_CHAIN = ("start", "transitions", "mass")
+
+
+class HMMModel(Components):
+    """A hidden Markov model: a chain of states, each of which emits a row.
+
+    The observation is a whole sequence, the hidden variable its path of states.
+
+    Parameters
+    ----------
+    family : Family
+        Of the emissions.
+    startprob : array of shape (K,)
+    transmat : array of shape (K, K)
+        Row i holds the probabilities of the states that follow state i.
+    parameters : dict of arrays
+        The family's parameters, states along the first axis.
+    absorbing : iterable of int
+        States that end a sequence.
+    fixed : iterable of str
+        Names of parameters that :meth:`maximize` leaves alone, ``"startprob"`` and ``"transmat"``
+        among them.
+    horizon : int, Lengths, or pair of one and the family's horizon, optional
+        How long sequences are when :meth:`own` is not told.
+    n_jobs : int, optional
+        Threads; None: as many as there are cores, one inside a worker. No influence on the result.
+    """
+
+    def __init__(
+        self, family: Family, startprob, transmat, parameters, *, absorbing=(), fixed=(),
+        horizon=None, n_jobs=None, packed=None,
+    ):  # fmt: skip
+        # A chain is told what cannot be by zeros.
+        self.family = family.with_zeros()
+        self.startprob = np.array(checks.numbers("startprob", startprob))
+        self.transmat = np.array(checks.numbers("transmat", transmat), order="C")
+        # What is packed comes from another model, which was checked.
+        self.packed = self.family.pack(parameters) if packed is None else packed
+        n_states = self.family.size(self.packed)[0]
+        for name, array, shape in (
+            ("startprob", self.startprob, (n_states,)),
+            ("transmat", self.transmat, (n_states, n_states)),
+        ):
+            if array.shape != shape:
+                raise ValueError(
+                    f"{name} has the shape {array.shape}, and the emissions are those of "
+                    f"{n_states} states: it should be {shape}."
+                )
+        if packed is None:
+            checks.check_probabilities("startprob", self.startprob)
+            checks.check_probabilities("transmat", self.transmat)
+        self.absorbing = np.zeros(n_states, dtype=bool)
+        for state in absorbing:
+            if not (isinstance(state, (int, np.integer)) and 0 <= state < n_states):
+                raise ValueError(
+                    f"absorbing: {state!r} is not one of the states 0 .. {n_states - 1}."
+                )
+            self.absorbing[state] = True
+        self.fixed = frozenset(fixed)
+        self.horizon = horizon
+        if horizon is not None:
+            lengths = horizon[0] if isinstance(horizon, tuple) else horizon
+            if lengths is not None:
+                Lengths.of_sequences(lengths)
+        self.n_jobs = n_jobs
+        #: The states whose death the user was told of; the models made of this one share it.
+        self.told_dead: set[int] = set()
+
+    # The four functions ---------------------------------------------------------------------
+
+    @wherever
+    def expect(self, data) -> Expectation:
+        """``S(V|Θ)``: means over the sequences, and the mean log-likelihood."""
+        tables = self._tables(data)
+        parts = [part for part in map(self._expect_table, tables) if part is not None]
+        if not parts:
+            raise ValueError("The sample weights sum to zero: there is nothing to learn from.")
+        return sum(parts)
+
+    def own(self, horizon=None) -> Statistics:
+        """``S(Θ)``: usages of the states, with the chain's and the family's own expectations."""
+        lengths, family_horizon = self._horizon(horizon)
+        emissions, transitions = self.usages(lengths)
+        blocks = self.family.own(self.packed, emissions, family_horizon)
+        return Statistics(
+            start=self.startprob,
+            transitions=transitions[:, None] * self.transmat,
+            mass=emissions,
+            **blocks,
+        )
+
+    def maximize(self, statistics: Statistics) -> HMMModel:
+        """``M(S)``: ``π ∝ s_π``, rows of ``A`` ∝ counts of transitions, ``θ_k = g⁻¹(s₁/s₀)``."""
+        startprob, transmat = self.startprob, self.transmat
+        start, transitions, mass = self._chain_blocks(statistics)
+        if "startprob" not in self.fixed and start.sum() > 0:
+            startprob = normalized(start)
+        if "transmat" not in self.fixed:
+            totals = transitions.sum(axis=1)
+            # A state that is never left keeps its row, as does one that ends the sequence.
+            left = (totals > LEAST_SHARE * totals.sum()) & ~self.absorbing
+            transmat = np.where(left[:, None], transitions, transmat)
+            transmat[left] = normalized(transmat[left])
+        least = LEAST_SHARE * mass.sum()
+        dead = mass < least
+        warn_of_dead(dead, mass, least, self.told_dead, _DEAD)
+        blocks = {name: block for name, block in statistics.items() if name not in _CHAIN}
+        alive = np.where(dead, 0.0, mass)
+        packed = self.family.maximize(blocks, alive, self.packed, self.fixed)
+        return self._with(startprob, transmat, packed)
+
+    def log_joint(self, statistics: Statistics) -> float:
+        """``Q(S, Θ)``: start, transitions and emissions, without the base measure."""
+        start, transitions, mass = self._chain_blocks(statistics)
+        blocks = {name: block for name, block in statistics.items() if name not in _CHAIN}
+        chain = _dot_log(start, self.startprob) + _dot_log(transitions, self.transmat)
+        total = float(chain + self.family.log_joint(blocks, mass, self.packed))
+        # In a chain what has the probability zero cannot be, however little of it there is.
+        return total if total > LEAST and not self.rules_out(statistics) else -np.inf
+
+    def _chain_blocks(self, statistics):
+        checks.statistics_of(statistics)
+        shapes = (self.startprob.shape, self.transmat.shape, self.startprob.shape)
+        return [
+            checks.block(statistics, name, shape)
+            for name, shape in zip(_CHAIN, shapes, strict=True)
+        ]
+
+    def check_statistics(self, statistics: Statistics) -> None:
+        """Raise ``ValueError`` unless these are finite statistics of such a model."""
+        self._chain_blocks(statistics)
+        self.family.check_blocks(statistics, self.packed)
+        checks.finite_statistics(statistics)
+
+    # What the algorithms ask besides --------------------------------------------------------
+
+    def revived(self, inertia: Statistics, gained: Statistics, observation, horizon=None):
+        """``inertia``, with more of their own statistics for states that come back."""
+        more = revival(inertia["mass"], gained["mass"], observation)
+        rows = (statistics["transitions"].sum(axis=1) for statistics in (inertia, gained))
+        followed = revival(*rows, observation)
+        if not (more.any() or followed.any()):
+            return inertia
+        _, family_horizon = self._horizon(horizon)
+        return inertia + Statistics(
+            start=np.zeros_like(self.startprob),
+            transitions=followed[:, None] * self.transmat,
+            mass=more,
+            **self.family.own(self.packed, more, family_horizon),
+        )
+
+    @property
+    def parameters(self) -> dict[str, np.ndarray]:
+        """All parameters by name."""
+        chain = {"startprob": self.startprob, "transmat": self.transmat}
+        return {**chain, **self.family.unpack(self.packed)}
+
+    def with_parameters(self, parameters) -> HMMModel:
+        """The same kind of model with other parameters."""
+        parameters = dict(parameters)
+        startprob, transmat = parameters.pop("startprob"), parameters.pop("transmat")
+        return self._with(startprob, transmat, None, parameters=parameters)
+
+    def _with(
+        self, startprob, transmat, packed, absorbing=None, horizon=None, parameters=None
+    ):  # fmt: skip
+        model = HMMModel(
+            self.family,
+            startprob,
+            transmat,
+            parameters,
+            absorbing=np.flatnonzero(self.absorbing if absorbing is None else absorbing),
+            fixed=self.fixed,
+            horizon=self.horizon if horizon is None else horizon,
+            n_jobs=self.n_jobs,
+            packed=packed,
+        )
+        model.told_dead = self.told_dead
+        return model
+
+    def with_horizon(self, horizon) -> HMMModel:
+        """The same model, for sequences of another length."""
+        return self._with(self.startprob, self.transmat, self.packed, horizon=horizon)
+
+    def check_same_kind(self, other) -> None:
+        """Raise ``ValueError`` unless ``other`` is a hidden Markov model of the same kind."""
+        if not isinstance(other, HMMModel):
+            raise ValueError(
+                f"Models of different kinds: a hidden Markov model and a {type(other).__name__}."
+            )
+        mine, theirs = self.parameters, other.parameters
+        same = type(self.family) is type(other.family) and mine.keys() == theirs.keys()
+        if not same:
+            raise ValueError(f"Models of different kinds: {self.family} and {other.family}.")
+        for name in mine:
+            if mine[name].shape != theirs[name].shape:
+                raise ValueError(
+                    f"Models of different sizes: {name} has shape {mine[name].shape} in one and "
+                    f"{theirs[name].shape} in another."
+                )
+        if self.absorbing.sum() != other.absorbing.sum():
+            raise ValueError(
+                "Models of different kinds: "
+                f"{self.absorbing.sum()} states are absorbing in one and "
+                f"{other.absorbing.sum()} in another."
+            )
+
+    def check_same_order(self, other) -> None:
+        """Raise ``ValueError`` if the states of the two cannot be meant in one order."""
+        if not np.array_equal(self.absorbing, other.absorbing):
+            raise ValueError(
+                f"States {np.flatnonzero(self.absorbing).tolist()} are absorbing in one model and "
+                f"{np.flatnonzero(other.absorbing).tolist()} in another. Leave align=True to match "
+                "their states first."
+            )
+
+    def rules_out(self, statistics: Statistics) -> bool:
+        """Whether the statistics hold what has the probability zero under this model."""
+        start, transitions, mass = (statistics[name] for name in _CHAIN)
+        if ((start > 0) & (self.startprob == 0.0)).any():
+            return True
+        if ((transitions > 0) & (self.transmat == 0.0)).any():
+            return True
+        blocks = {name: block for name, block in statistics.items() if name not in _CHAIN}
+        return self.family.rules_out(blocks, mass, self.packed)
+
+    def without_noise(self) -> HMMModel:
+        """The same model, to which data are what they are: ``expect`` adds no noise to them."""
+        packed = self.family.without_noise(self.packed)
+        return self if packed is self.packed else self._with(self.startprob, self.transmat, packed)
+
+    # Aligning: see Components -----------------------------------------------------------------
+
+    def may_order(self, first, orders):
+        """Which orders of this model's states have the same states absorbing as ``first``."""
+        return (self.absorbing[orders] == first.absorbing).all(axis=1)
+
+    def matching_gains(self, other, horizon=None) -> Gains:
+        """``π_h log π̃_l + u_h E_h[log p(x|l)]``, and the transitions."""
+        lengths, family_horizon = self._horizon(horizon)
+        emissions, leaving = self.usages(lengths)
+        relative = self.family.cross(self.packed, other.packed, family_horizon)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.log(other.transmat)
+            start = np.log(other.startprob)[None, :]
+            pairs = np.where(
+                self.startprob[:, None] > 0, self.startprob[:, None] * start, 0.0
+            ) + np.where(emissions[:, None] > 0, emissions[:, None] * relative, 0.0)
+        # A state that ends sequences is matched to one that does.
+        allowed = self.absorbing[:, None] == other.absorbing[None, :]
+        return Gains(pairs, leaving[:, None] * self.transmat, logs, allowed)
+
+    def reordered(self, order) -> HMMModel:
+        """The same model with its states in another order."""
+        order = np.asarray(order)
+        parameters = self.family.reorder(self.family.unpack(self.packed), order)
+        model = self._with(
+            self.startprob[order],
+            self.transmat[np.ix_(order, order)],
+            self.family.pack(parameters),
+            self.absorbing[order],
+        )
+        model.told_dead = set()  # by other numbers
+        return model
+
+    def arranged(self, other, horizon=None) -> HMMModel:
+        """The same model with what is inside its states in the order of ``other``'s."""
+        packed = self.family.arranged(self.packed, other.packed, self._horizon(horizon)[1])
+        return self if packed is self.packed else self._with(self.startprob, self.transmat, packed)
+
+    def arranged_to_pool(self, first, alphas, horizon=None) -> HMMModel:
+        """The same, in the order in which states pool best with those of ``first``."""
+        packed = self.family.arranged_to_pool(
+            first.packed,
+            first.usages(first._horizon(horizon)[0])[0] * alphas[0],
+            self.packed,
+            self.usages(self._horizon(horizon)[0])[0] * alphas[1],
+            self._horizon(horizon)[1],
+            first.fixed,
+        )
+        return self if packed is self.packed else self._with(self.startprob, self.transmat, packed)
+
+    def pooling_gains(self, first, alphas, orders, horizon=None) -> np.ndarray | None:
+        """``Q`` of the combination with ``first``, for orders of the states of this model."""
+        (a, leaving), (b, other_leaving) = (
+            model.usages(model._horizon(horizon)[0]) for model in (first, self)
+        )
+        emissions = self.family.pooled_orders(
+            first.packed, a * alphas[0], self.packed, b * alphas[1], orders,
+            self._horizon(horizon)[1], first.fixed,
+        )  # fmt: skip
+        if emissions is None:
+            return None
+        start = alphas[0] * first.startprob + alphas[1] * self.startprob[orders]
+        steps = other_leaving[:, None] * self.transmat
+        steps = alphas[1] * steps[orders[:, :, None], orders[:, None, :]]
+        steps = steps + alphas[0] * leaving[:, None] * first.transmat
+        chain = pooled_choice(start, first.startprob, "startprob" in first.fixed) + pooled_choice(
+            steps, first.transmat, "transmat" in first.fixed
+        ).sum(axis=1)
+        return emissions + chain
+
+    def draw(self, n_samples, rng, horizon=None) -> Sequences:
+        """Sequences from the model: of lengths from the horizon, or until absorption."""
+        return self.draw_with_states(n_samples, rng, horizon)[0]
+
+    def draw_with_states(self, n_samples, rng, horizon=None):
+        """Sequences from the model, and the states of their rows."""
+        lengths, family_horizon = self._horizon(horizon)
+        if self.absorbing.any():
+            paths = [self._absorbed_path(rng) for _ in range(n_samples)]
+        else:
+            paths = [self.sample_path(n, rng) for n in lengths.draw(n_samples, rng)]
+        states = np.concatenate(paths)
+        X = self.family.draw(self.family.unpack(self.packed), states, rng, family_horizon)
+        X = np.asarray(X)
+        return Sequences(X, [len(path) for path in paths], missing=False), states
+
+    def sample_path(self, n_steps, rng, first=None) -> np.ndarray:
+        """``n_steps`` states in a row; from state ``first`` if it is given."""
+        return draw_path(self.startprob, self.transmat, n_steps, rng, first)
+
+    def _absorbed_path(self, rng):
+        n_steps = 64
+        # A path that is not absorbed in time is drawn again, longer, from the same numbers.
+        uniforms = np.empty(0)
+        while True:
+            uniforms = np.concatenate([uniforms, rng.random(n_steps)])
+            states = np.empty(len(uniforms), dtype=np.int64)
+            length = sample_until_absorbed(
+                self.startprob, self.transmat, self.absorbing, uniforms, states
+            )
+            if length > 0:
+                return states[:length]
+            n_steps *= 2
+            if n_steps > 2**26:
+                raise ValueError(_NEVER_ABSORBED)
+
+    # The horizon -----------------------------------------------------------------------------
+
+    def _horizon(self, horizon):
+        """Lengths of sequences (None if they end by absorption) and the family's horizon."""
+        given = self.horizon if horizon is None else horizon
+        family_horizon = None
+        if isinstance(given, tuple):
+            given, family_horizon = given
+        if self.absorbing.any():
+            return None, family_horizon
+        if given is None:
+            raise ValueError(
+                "How long are the sequences? A hidden Markov model's own statistics depend on it: "
+                "pass horizon=T, the number of steps, or a fastem.Lengths."
+            )
+        return Lengths.of_sequences(given), family_horizon
+
+    def usages(self, lengths: Lengths | None = None):
+        """Expected visits of each state in a sequence: those that emit, those that are left."""
+        n_states = len(self.startprob)
+        emissions, transitions = np.zeros(n_states), np.zeros(n_states)
+        if self.absorbing.any():
+            done = absorbing_usages(
+                self.startprob, self.transmat, self.absorbing, emissions, transitions
+            )
+            if not done:
+                raise ValueError(_NEVER_ABSORBED)
+        elif lengths.lengths[-1] > LONGEST_TABLE:
+            emissions, transitions = long_usages(self.startprob, self.transmat, lengths)
+        else:
+            fixed_length_usages(
+                self.startprob, self.transmat, lengths.survival(), emissions, transitions
+            )
+        return emissions, transitions
+
+    # Passes over data ------------------------------------------------------------------------
+
+    def _tables(self, data):
+        """The tables of one pass; what nobody has looked at is checked."""
+        looked_at = isinstance(data, Sequences) or getattr(data, "check", None) is not None
+        for table in as_sequences(data).tables():
+            if not looked_at:
+                checks.check_table(table.X)
+                table.missing = check_values(table, self.family)
+            yield table
+
+    def _pass(self, table):
+        admit_sequences(table, self.family)
+        flags = self.absorbing if self.absorbing.any() else ()
+        chain = make_chain(self.startprob, self.transmat, flags)
+        return Pass(chain, self.family, self.packed, table, self.n_jobs)
+
+    def _expect_table(self, table):
+        """The expectation over one table; None if nothing in it counts."""
+        weights = table.sample_weight
+        if weights is not None and not weights.any():
+            return None
+        sweep = self._pass(table)
+        start, counts, xi, mass, buffers = sweep.statistics()
+        n, size = sweep.n_states, sweep.size
+        transitions = (counts * sweep.chain.forward + xi).reshape(size, size)[:n, :n]
+        scores = sweep.log_likelihoods
+        if weights is None:
+            score, weight = scores.sum(), float(len(scores))
+        else:
+            # A sequence of no weight is left out, whatever it holds.
+            score, weight = scores[weights > 0] @ weights[weights > 0], float(weights.sum())
+        horizon = (
+            None if self.absorbing.any() else table.horizon,
+            self.family.horizon(self.packed, mass.sum(), buffers),
+        )
+        blocks = self.family.collect(self.packed, mass, buffers)
+        statistics = Statistics(start=start, transitions=transitions, mass=mass, **blocks)
+        return Expectation(statistics / weight, float(score / weight), weight, horizon)
+
+    def infer(self, data, *, log_likelihoods=True, posteriors=False):
+        """Log-likelihood of each sequence, and the posterior of the state at each row."""
+        scores, probabilities = [], []
+        for table in self._tables(data):
+            sweep = self._pass(table)
+            out = np.zeros((len(table.X) if posteriors else 0, sweep.n_states))
+            sweep.posteriors(out) if posteriors else sweep.score()
+            scores.append(sweep.log_likelihoods)
+            probabilities.append(out)
+        return np.concatenate(scores), np.concatenate(probabilities)
+
+    def decode(self, data):
+        """The likeliest path of each sequence: log-probabilities, and the state at each row."""
+        scores, paths = [], []
+        for table in self._tables(data):
+            sweep = self._pass(table)
+            states = np.zeros(len(table.X), dtype=np.int64)
+            sweep.paths(states)
+            scores.append(sweep.log_likelihoods)
+            paths.append(states)
+        return np.concatenate(scores), np.concatenate(paths)
+
+    def learn_online(self, data, rates, batch_size, memory=None):
+        """Online steps over batches of ``batch_size`` sequences in order.
+
+        Returns the model after them, the memory after them (None if the model is the memory), and
+        the mean log-likelihood of the batches, each under the model that met it.
+        """
+        table = as_sequences(data)
+        if not isinstance(table, Sequences):
+            raise TypeError("Online steps are over sequences that are at hand, not over a stream.")
+        if not isinstance(data, Sequences):
+            (table,) = self._tables(data)
+        checks.check_batch_size(batch_size)
+        rates = checks.check_rates(rates, -(-len(table) // batch_size))
+        if memory is not None:
+            self.check_statistics(memory)
+        if self._in_kernel(table, batch_size):
+            return self._learn_in_kernel(table, rates, batch_size, memory)
+        model, score, weight = self, 0.0, 0.0
+        for step, first in enumerate(range(0, len(table), batch_size)):
+            part = table.part(first, min(first + batch_size, len(table)))
+            if part.sample_weight is not None and not part.sample_weight.any():
+                continue
+            expectation = model.expect(part)
+            if not np.isfinite(expectation.log_likelihood):
+                raise ValueError(_impossible(step))
+            model, statistics = algebra.step(model, expectation, rates[step], memory)
+            memory = None if memory is None else statistics
+            score += expectation.weight * expectation.log_likelihood
+            weight += expectation.weight
+        return model, memory, score / weight
+
+    def _in_kernel(self, table, batch_size):
+        """Whether the loop over batches runs in a kernel: it takes sequences one by one."""
+        size = -(-len(self.startprob) // 4) * 4
+        mean, longest = table.lengths.mean(), table.lengths.max()
+        small = batch_size < 8 or batch_size * mean * size < 2**12
+        return self.family.compiled and not table.missing and small and longest * size < 2**20
+
+    def _learn_in_kernel(self, table, rates, batch_size, memory):
+        packed = copy_packed(self.packed)
+        startprob, transmat = self.startprob.copy(), self.transmat.copy()
+        keep = memory is not None
+        if keep:
+            start, transitions, mass = (memory[name].copy() for name in _CHAIN)
+            buffers = self.family.disperse(memory, packed)
+        else:
+            n_states = len(startprob)
+            start, transitions = np.zeros(n_states), np.zeros((n_states, n_states))
+            mass, buffers = np.zeros(n_states), self.family.buffers(packed)
+        sweep = self._pass(table)
+        batch, _rows, log_base = sweep.read_all()
+        total, failed, reason = online_kernel(
+            sweep.chain, batch, batch_size, np.asarray(rates, dtype=float), startprob, transmat,
+            packed, start, transitions, mass, buffers, keep, "startprob" in self.fixed,
+            "transmat" in self.fixed, self.family.flags(self.fixed),
+        )  # fmt: skip
+        if failed >= 0:
+            reasons = {
+                NO_MAXIMUM: f"{self.family.failure} (at online step {failed + 1})",
+                IMPOSSIBLE: _impossible(failed),
+                NEVER_ABSORBED: _NEVER_ABSORBED,
+            }
+            raise ValueError(reasons[reason])
+        if keep:
+            blocks = self.family.collect(packed, mass, buffers)
+            memory = Statistics(start=start, transitions=transitions, mass=mass, **blocks)
+        weights = table.sample_weight
+        if log_base is not None:
+            base = np.add.reduceat(log_base, table.starts)
+            total += base.sum() if weights is None else base @ weights
+        weight = len(table) if weights is None else weights.sum()
+        return self._with(startprob, transmat, packed), memory, total / weight
+
+
+def long_usages(startprob, transmat, lengths):
+    """Usages for lengths of any size: sums of powers of ``A`` by doubling, not step by step.
+
+    With ``G(m) = I + A + … + A^(m-1)``, ``G(2m) = G(m) + G(m) A^m``.
+    """
+    n_states = len(startprob)
+    delta, total, done = startprob, np.zeros(n_states), 0  # δ^(done + 1), and the sum before it
+    emissions, transitions = np.zeros(n_states), np.zeros(n_states)
+    for length, share in zip(lengths.lengths.tolist(), lengths.shares, strict=True):
+        power, powers = transmat, np.eye(n_states)  # A^m and G(m), m = 1
+        steps, done = length - 1 - done, length - 1
+        while steps:
+            if steps & 1:
+                total = total + delta @ powers
+                delta = normalized(delta @ power)
+            powers = powers + powers @ power
+            # Rows of a power of A sum to one but for rounding, which doubling would double.
+            power = normalized(power @ power)
+            steps >>= 1
+        transitions += share * total
+        emissions += share * (total + delta)
+    return emissions, transitions
+
+
+def normalized(rows):
+    """Rows divided by their sums, twice: the second time takes off what rounding left."""
+    rows = rows / rows.sum(axis=-1, keepdims=True)
+    return rows / rows.sum(axis=-1, keepdims=True)
+
+
+def _dot_log(counts, probabilities):
+    """``Σ counts log probabilities``, with ``0 log 0 = 0``."""
+    counted = counts > 0
+    with np.errstate(divide="ignore"):
+        return np.sum(counts[counted] * np.log(probabilities[counted]))
+
+
+_DEAD = (
+    "{count} of {total} states are never visited (numbers {numbers}); they keep their parameters."
+)
+
+_NEVER_ABSORBED = (
+    "This chain need not ever be absorbed: from some state that it can reach, no absorbing state "
+    "can be reached. Give every transient state a way to an absorbing one."
+)
+
+
+def _impossible(step):
+    return (
+        f"A sequence of online step {step + 1} has probability zero under the model: no path of "
+        "states allows it. Look for zeros in startprob_, transmat_ or the emissions."
+    )

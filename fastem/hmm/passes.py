@@ -1,0 +1,490 @@
+"""Passes of a hidden Markov model over sequences: how the work is cut, and which kernel does it.
+
+A *piece* is a run of whole sequences whose rows are read, or converted, at a time. Within a piece
+sequences of like length are laid side by side (``kernels/layout.py``). A sequence that is long is a
+piece of its own, in which threads share the work: forward and backward are independent.
+"""
+
+from __future__ import annotations
+
+import threading
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from ..data.rows import read_rows
+from ..kernels.hmm import emissions, missing
+from ..kernels.hmm.backward import backward_alone, posteriors_alone
+from ..kernels.hmm.chain import Batch, padded_states
+from ..kernels.hmm.forward import forward_alone
+from ..kernels.hmm.forward_backward import (
+    add_transitions_alone,
+    may_be_lost,
+    smooth_alone,
+    smooth_lanes,
+    sum_steps,
+)
+from ..kernels.hmm.layout import Layout, lay_out
+from ..kernels.hmm.viterbi import viterbi_alone, viterbi_lanes
+from ..kernels.log_space import log_backward, log_forward
+from ..kernels.rows import GROUP
+from ..parallel import add_into, in_order
+
+__all__ = ["Pass", "Piece", "pieces_of"]
+
+# States times steps of a piece: few enough for the cache, enough to outweigh the calls.
+_PIECE_ENTRIES = 2**17
+_MOST_ENTRIES = 2**20
+# A sequence of more is long; it is cut into so many stretches for threads.
+_LONG_ENTRIES = 2**18
+_STRETCHES = 4
+# Of a sequence of more entries than this not all are kept: it is done in segments, forward twice.
+_SEGMENT_ENTRIES = 2**23
+
+_NO_WEIGHTS = np.empty(0)
+_NO_FLAGS = np.empty(0, dtype=np.uint8)
+
+
+class Piece(NamedTuple):
+    """A run of sequences, ``first .. last - 1``, whose rows are ``begin .. end - 1``."""
+
+    first: int
+    last: int
+    begin: int
+    end: int
+    starts: np.ndarray
+    lengths: np.ndarray
+    layout: Layout
+    units: list
+
+    @property
+    def long(self) -> bool:
+        """Whether threads share the work within this piece."""
+        return not self.units
+
+
+def pieces_of(table, n_states):
+    """The pieces of a table, which depend on the lengths of its sequences alone."""
+    size = int(padded_states.py_func(n_states))
+    if size not in table.plans:
+        table.plans[size] = _cut(table.lengths, n_states, size)
+    return table.plans[size]
+
+
+def _cut(lengths, n_states, size):
+    ends = np.cumsum(lengths)
+    # Enough sequences for lanes of like length, however many states there are.
+    rows = max(_PIECE_ENTRIES // size, int(64 * lengths.mean()))
+    rows = min(rows, max(_MOST_ENTRIES // size, 1))
+    pieces = []
+    first = 0
+    is_long = lengths * size > _LONG_ENTRIES
+    while first < len(lengths):
+        begin = int(ends[first] - lengths[first])
+        last = max(first + 1, int(np.searchsorted(ends, begin + rows, side="right")))
+        if last < len(lengths) and last - first > 2 * GROUP:
+            last -= (last - first) % GROUP  # no lanes without a sequence
+        long_ones = np.flatnonzero(is_long[first:last])
+        if len(long_ones):
+            last = first + max(int(long_ones[0]), 1)
+        end = int(ends[last - 1])
+        part = np.ascontiguousarray(lengths[first:last], dtype=np.int64)
+        layout = lay_out(part, n_states)
+        units = [] if is_long[first] else _runs(layout)
+        pieces.append(Piece(first, last, begin, end, np.cumsum(part) - part, part, layout, units))
+        first = last
+    return pieces
+
+
+def _runs(layout):
+    """Runs of units that a kernel takes at a time: side by side, or one sequence alone."""
+    runs, unit, n_units = [], 0, len(layout.first)
+    while unit < n_units:
+        last = unit + 1
+        if layout.count[unit] > 0:
+            while last < n_units and layout.count[last] > 0:
+                last += 1
+        runs.append((unit, last))
+        unit = last
+    return runs
+
+
+class _Workspace(threading.local):
+    """Arrays that a thread uses again and again."""
+
+    arrays = ()
+
+    def take(self, n_entries, n_steps):
+        """Three arrays of entries and two of steps."""
+        sizes = (n_entries, n_entries, n_entries, n_steps, n_steps)
+        if not self.arrays or any(len(a) < n for a, n in zip(self.arrays, sizes, strict=True)):
+            fresh = tuple(np.empty(n) for n in sizes)
+            if n_entries > 2 * _MOST_ENTRIES:
+                return fresh
+            self.arrays = fresh
+        return self.arrays
+
+
+_workspace = _Workspace()
+
+
+class Pass:
+    """One pass of a model over the sequences of a table.
+
+    Parameters
+    ----------
+    chain : Chain
+    family : Family
+    packed : named tuple
+        The family's parameters, as kernels take them.
+    table : Sequences
+    n_jobs : int, optional
+    """
+
+    def __init__(self, chain, family, packed, table, n_jobs=None):
+        self.chain, self.family, self.packed = chain, family, packed
+        self.table, self.n_jobs = table, n_jobs
+        self.n_states = chain.n_states
+        self.size = int(padded_states.py_func(chain.n_states))
+        self.n_columns = family.size(packed)[1]
+        self.log_likelihoods = np.empty(len(table))
+
+    # What is wanted of a pass ----------------------------------------------------------------
+
+    def statistics(self):
+        """Sums of start, transitions, mass and the family's statistics, weighted."""
+        weights = self.table.sample_weight
+        return self._run(self._smooth_piece, self._smooth_long, weights, counting=True)
+
+    def score(self):
+        """Only the log-likelihoods."""
+        self._run(self._smooth_piece, self._smooth_long, None, counting=False)
+
+    def posteriors(self, out):
+        """The posterior of the state at each row, (rows, K)."""
+        self.out = out
+        self._run(self._smooth_piece, self._smooth_long, None, counting=False, writing=True)
+
+    def paths(self, states):
+        """The likeliest path of each sequence; log_likelihoods are then those of the paths."""
+        self.states = states
+        for _ in in_order(self._decode_piece, pieces_of(self.table, self.n_states), self.n_jobs):
+            pass
+
+    # Cutting ---------------------------------------------------------------------------------
+
+    def _run(self, short, long, weights, counting, writing=False):
+        self.weights, self.counting, self.writing = weights, counting, writing
+        pieces = pieces_of(self.table, self.n_states)
+        sums = self._sums()
+        for part in in_order(short, [p for p in pieces if not p.long], self.n_jobs):
+            add_into(sums, part)
+        for piece in pieces:
+            if piece.long:
+                add_into(sums, long(piece))
+        return sums
+
+    def _sums(self):
+        """Zeros: start, counts of transitions, transitions, mass, and the family's buffers."""
+        n, size = self.n_states, self.size
+        counts, xi = np.zeros(size * size), np.zeros(size * size)
+        return np.zeros(n), counts, xi, np.zeros(n), self.family.buffers(self.packed)
+
+    def read_all(self):
+        """All rows of the table as a kernel's batch, an array to keep alive, the base measure."""
+        table = self.table
+        starts = np.ascontiguousarray(table.starts)
+        piece = Piece(0, len(table), 0, len(table.X), starts, table.lengths, None, [])
+        self.weights = table.sample_weight
+        return self._read(piece)
+
+    def _read(self, piece):
+        """The rows of a piece as a kernel's batch, the array they are in, and the base measure.
+
+        A batch knows where its rows are; the caller keeps the array alive.
+        """
+        X = self.table.X[piece.begin : piece.end]
+        log_base = None
+        if self.table.missing:
+            X, log_base = self._prepare_with_holes(X)
+        else:
+            X, log_base = self.family.prepare(X)
+        # Kernels trust the width they are told.
+        if X.shape[1] != self.n_columns:
+            raise ValueError(
+                f"The data have {X.shape[1]} columns, and the model has {self.n_columns}."
+            )
+        rows, kept = read_rows(X, 0, len(X))
+        which = slice(piece.first, piece.last)
+        weights, cut_off = self.weights, self.table.cut_off
+        batch = Batch(
+            rows,
+            piece.starts,
+            piece.lengths,
+            _NO_WEIGHTS if weights is None else np.ascontiguousarray(weights[which]),
+            _NO_FLAGS if cut_off is None else cut_off[which].astype(np.uint8),
+            self.table.missing,
+        )
+        return batch, kept, log_base
+
+    def _prepare_with_holes(self, X):
+        """As ``family.prepare``; a row that has missing values has no base measure."""
+        with np.errstate(all="ignore"):
+            X, log_base = self.family.prepare(X)
+        if log_base is not None:
+            log_base = np.where(np.isnan(log_base), 0.0, log_base)
+        return X, log_base
+
+    def _add_base(self, piece, log_base):
+        """Put what the family leaves out of its log-density into the log-likelihoods."""
+        if log_base is not None:
+            self.log_likelihoods[piece.first : piece.last] += np.add.reduceat(
+                log_base, piece.starts
+            )
+
+    # Forward and backward --------------------------------------------------------------------
+
+    def _smooth_piece(self, piece):
+        chain, packed, layout = self.chain, self.packed, piece.layout
+        batch, _rows, log_base = self._read(piece)
+        sums = self._sums()
+        start, counts, _, mass, buffers = sums
+        smoothing = self.counting or self.writing
+        lost = np.zeros(piece.last - piece.first, dtype=np.uint8)
+        scores = self.log_likelihoods[piece.first : piece.last]
+        for first, last in piece.units:
+            b, alpha, gamma, shifts, totals = _workspace.take(
+                int(layout.at[last] - layout.at[first]),
+                int(layout.step_at[last] - layout.step_at[first]),
+            )
+            if layout.count[first] > 0:
+                where = (batch, layout, first, last)
+                emissions.emit_lanes(chain, packed, *where, False, b, shifts)
+                if batch.missing:
+                    missing.emit_missing_lanes(chain, packed, *where, False, b, shifts)
+                smooth_lanes(
+                    chain, *where, smoothing, b, shifts, alpha, gamma, totals, start, counts,
+                    scores, lost,
+                )  # fmt: skip
+                if self.counting:
+                    absorb = (self.n_states, packed, *where, gamma, mass, buffers)
+                    emissions.absorb_lanes(*absorb)
+                    if batch.missing:
+                        missing.absorb_missing_lanes(*absorb)
+                if self.writing:
+                    self._write_lanes(piece, first, last, gamma)
+            else:
+                s = int(layout.order[layout.first[first]])
+                length = int(piece.lengths[s])
+                self._emit(batch, s, 0, length, False, b, shifts)
+                weight = 1.0 if self.weights is None else batch.weights[s]
+                scores[s], lost[s] = smooth_alone(
+                    chain, length, weight, smoothing, b, shifts, alpha, gamma, totals, counts
+                )
+                if not lost[s]:
+                    self._take(batch, piece, s, 0, length, gamma, sums)
+        for s in np.flatnonzero(lost):
+            scores[s] = self._in_logarithms(batch, piece, int(s), sums)
+        self._add_base(piece, log_base)
+        return sums
+
+    def _emit(self, batch, s, start, stop, logarithms, b, shifts):
+        where = (batch, s, start, stop, logarithms, b, shifts)
+        emissions.emit_alone(self.chain, self.packed, *where)
+        if batch.missing:
+            missing.emit_missing_alone(self.chain, self.packed, *where)
+
+    def _take(self, batch, piece, s, start, stop, gamma, sums):
+        """Use the posteriors of steps ``start .. stop - 1`` of a sequence alone."""
+        if self.writing:
+            begin = piece.begin + int(piece.starts[s])
+            steps = gamma[: (stop - start) * self.size].reshape(-1, self.size)
+            self.out[begin + start : begin + stop] = steps[:, : self.n_states]
+        if self.counting:
+            first, _, _, mass, buffers = sums
+            if start == 0:
+                first += gamma[: self.n_states]
+            absorb = (self.n_states, self.packed, batch, s, start, stop, gamma, mass, buffers)
+            emissions.absorb_alone(*absorb)
+            if batch.missing:
+                missing.absorb_missing_alone(*absorb)
+
+    def _write_lanes(self, piece, first_unit, last_unit, gamma):
+        layout = piece.layout
+        for unit in range(first_unit, last_unit):
+            at = int(layout.at[unit] - layout.at[first_unit])
+            n_steps = int(layout.steps[unit])
+            width = (n_steps + 1) * GROUP
+            lanes = gamma[at : at + self.size * width].reshape(self.size, n_steps + 1, GROUP)
+            for lane in range(int(layout.count[unit])):
+                s = int(layout.order[layout.first[unit] + lane])
+                begin = piece.begin + int(piece.starts[s])
+                length = int(piece.lengths[s])
+                self.out[begin : begin + length] = lanes[: self.n_states, :length, lane].T
+
+    def _in_logarithms(self, batch, piece, s, sums):
+        """Do a sequence in logarithms; returns its log-likelihood."""
+        length, size = int(piece.lengths[s]), self.size
+        log_b, gamma = np.empty((length + GROUP) * size), np.zeros((length + GROUP) * size)
+        self._emit(batch, s, 0, length, True, log_b, np.empty(0))
+        log_likelihood = log_forward(self.chain, size, log_b, length, gamma)
+        weight = 1.0 if self.weights is None else batch.weights[s]
+        if log_likelihood > -np.inf and weight > 0:
+            log_backward(self.chain, size, log_b, length, weight, gamma, log_likelihood, sums[2])
+        else:
+            gamma[:] = 0.0
+        if self.counting or self.writing:
+            self._take(batch, piece, s, 0, length, gamma, sums)
+        return log_likelihood
+
+    # One long sequence -----------------------------------------------------------------------
+
+    def _smooth_long(self, piece):
+        length = int(piece.lengths[0])
+        per_segment = max(_SEGMENT_ENTRIES // self.size, 1)
+        edges = [*range(0, length, per_segment), length]
+        batch, _rows, log_base = self._read(piece)
+        sums = self._sums()
+        weight = 1.0 if self.weights is None else batch.weights[0]
+        # α before each segment; a sequence of one segment has it at once.
+        before = np.zeros(self.size)
+        befores, score = [before], 0.0
+        backwards = self.counting or self.writing
+        for start, stop in pairwise(edges[:-1]):
+            before, part, doubtful = self._forward_only(batch, start, stop, befores[-1])
+            befores.append(before)
+            score += part
+            # What may be lost is certified with β, which comes from the end of the sequence.
+            backwards = backwards or doubtful
+        last = np.zeros(self.size)
+        last[: self.n_states] = 1.0
+        for number in range(len(edges) - 2, -1, -1):
+            start, stop = edges[number], edges[number + 1]
+            part = self._smooth_segment(
+                batch, piece, start, stop, befores[number], last, weight, sums, number == 0,
+                backwards,
+            )  # fmt: skip
+            if part is None:
+                # What was added so far is wrong too.
+                sums = self._sums()
+                score = self._in_logarithms(batch, piece, 0, sums)
+                break
+            if number == len(edges) - 2:
+                score += part
+        self.log_likelihoods[piece.first] = score
+        self._add_base(piece, log_base)
+        return sums
+
+    def _buffers(self, n_steps):
+        """As a workspace; kept with the data, because fresh memory is slow at first."""
+        n_entries = (n_steps + 16) * self.size
+        kept = self.table.plans.get("buffers")
+        if kept is None or len(kept[0]) < n_entries or len(kept[3]) < n_steps + 16:
+            sizes = (*[n_entries] * 3, *[n_steps + 16] * 2)
+            kept = self.table.plans["buffers"] = tuple(np.empty(n) for n in sizes)
+        return kept
+
+    def _emit_stretches(self, batch, start, stop, b, shifts):
+        """Emissions of a long stretch, shared by threads."""
+
+        def one(stretch):
+            a, z = stretch
+            at = (a - start) * self.size
+            self._emit(batch, 0, a, z, False, b[at:], shifts[a - start :])
+
+        for _ in in_order(one, _stretches(start, stop), self.n_jobs):
+            pass
+
+    def _forward_only(self, batch, start, stop, before):
+        n_steps = stop - start
+        b, alpha, _, shifts, totals = self._buffers(n_steps)
+        self._emit_stretches(batch, start, stop, b, shifts)
+        alpha[: self.size] = before
+        totals[0] = 1.0
+        forward_alone(self.chain, self.size, b, n_steps, start > 0, alpha, totals)
+        at = n_steps * self.size
+        after = alpha[at : at + self.size] / totals[n_steps]
+        doubtful = may_be_lost(alpha[self.size :], self.n_states, 1, self.size, n_steps)
+        return after, sum_steps(totals, n_steps, shifts), doubtful
+
+    def _smooth_segment(
+        self, batch, piece, start, stop, before, last, weight, sums, first, backwards
+    ):
+        """One segment of a long sequence; its log-likelihood, None if it was lost to underflow.
+
+        ``last`` is β after it, and becomes β before it, which ``backwards`` asks for.
+        """
+        chain, size, n_steps = self.chain, self.size, stop - start
+        b, alpha, gamma, shifts, totals = self._buffers(n_steps)
+        self._emit_stretches(batch, start, stop, b, shifts)
+        alpha[:size] = before
+        totals[0] = 1.0
+
+        def forward():
+            forward_alone(chain, size, b, n_steps, start > 0, alpha, totals)
+
+        def backward():
+            backward_alone(chain, size, b, n_steps, last, gamma)
+
+        smoothing = self.counting or self.writing
+        if backwards:
+            for _ in in_order(lambda job: job(), [forward, backward], self.n_jobs):
+                pass
+        else:
+            forward()
+            if not may_be_lost(alpha[size:], self.n_states, 1, size, n_steps):
+                return sum_steps(totals, n_steps, shifts)
+            backward()
+
+        def combine(stretch):
+            a, z = (edge - start for edge in stretch)
+            if posteriors_alone(size, b, alpha, totals, gamma, a, z, weight):
+                return None
+            parts = self._sums()
+            if self.counting:
+                # The first step of all follows no other.
+                begin = max(a, 1) if first and start == 0 else a
+                add_transitions_alone(alpha, b, size, begin, z, parts[1])
+            if smoothing:
+                self._take(batch, piece, 0, start + a, start + z, gamma[a * size :], parts)
+            return parts
+
+        alright = True
+        for parts in in_order(combine, _stretches(start, stop), self.n_jobs):
+            alright = alright and parts is not None
+            if alright:
+                add_into(sums, parts)
+        return sum_steps(totals, n_steps, shifts) if alright else None
+
+    # Decoding --------------------------------------------------------------------------------
+
+    def _decode_piece(self, piece):
+        self.weights = None
+        chain, packed, layout = self.chain, self.packed, piece.layout
+        batch, _rows, log_base = self._read(piece)
+        scores = self.log_likelihoods[piece.first : piece.last]
+        states = self.states[piece.begin : piece.end]
+        for first, last in piece.units or [(0, 1)]:
+            log_b, _, _, shifts, _ = _workspace.take(
+                int(layout.at[last] - layout.at[first]),
+                int(layout.step_at[last] - layout.step_at[first]),
+            )
+            if layout.count[first] > 0:
+                where = (batch, layout, first, last)
+                emissions.emit_lanes(chain, packed, *where, True, log_b, shifts)
+                if batch.missing:
+                    missing.emit_missing_lanes(chain, packed, *where, True, log_b, shifts)
+                viterbi_lanes(chain, *where, log_b, scores, states)
+            else:
+                s = int(layout.order[layout.first[first]])
+                begin, length = int(piece.starts[s]), int(piece.lengths[s])
+                self._emit(batch, s, 0, length, True, log_b, shifts)
+                scores[s] = viterbi_alone(chain, length, log_b, states[begin : begin + length])
+        self._add_base(piece, log_base)
+
+
+def _stretches(start, stop):
+    """A long run of steps cut for threads; whole blocks of rows but for the last."""
+    step = -(-(stop - start) // (_STRETCHES * 256)) * 256
+    return [(a, min(a + step, stop)) for a in range(start, stop, step)]

@@ -1,0 +1,5 @@
+"""Kalman filters: ``from fastem.kalman import KalmanFilter``."""
+
+from .estimators import KalmanFilter
+
+__all__ = ["KalmanFilter"]

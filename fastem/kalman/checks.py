@@ -1,0 +1,203 @@
+"""What the parameters and the statistics of a Kalman filter must be for kernels to read them.
+
+Kernels trust the sizes they are told; :class:`~fastem.kalman_model.KalmanModel` lets in only what
+passes here, whoever brings it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..statistics import Moments, Statistics
+
+__all__ = ["AXES", "COVARIANCES", "VARYING", "as_numbers", "check_constant", "check_covariance",
+           "check_entries", "check_statistics", "check_system", "check_times",
+           "promoted"]  # fmt: skip
+
+#: Axes of each parameter when it is constant in time, and which of them count states (d) and
+#: observed coordinates (p).
+AXES = {
+    "transition_matrices": "dd",
+    "transition_offsets": "d",
+    "transition_covariance": "dd",
+    "observation_matrices": "pd",
+    "observation_offsets": "p",
+    "observation_covariance": "pp",
+    "initial_state_mean": "d",
+    "initial_state_covariance": "dd",
+}
+#: Those that may have time as a first axis.
+VARYING = tuple(name for name in AXES if not name.startswith("initial"))
+COVARIANCES = tuple(name for name in AXES if name.endswith("covariance"))
+
+# Rounding that a covariance is allowed, beside its largest entry.
+_ASYMMETRY, _LEAST_EIGENVALUE = 1e-8, -1e-10
+
+
+def as_numbers(name, value) -> np.ndarray:
+    """``value`` as an array of doubles whose rows lie one after another."""
+    if np.ma.isMaskedArray(value):
+        if np.ma.getmaskarray(value).any():
+            raise ValueError(f"{name} has masked values: a parameter must be given whole.")
+        value = value.data
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind == "c":
+            raise ValueError("complex numbers are not allowed")
+        return np.ascontiguousarray(array, dtype=float).reshape(array.shape)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} cannot be read as an array of numbers: {error}.") from None
+
+
+def promoted(name, value) -> np.ndarray:
+    """The same with axes of length one before those there are, as pykalman reads 2.0 or [1, 0]."""
+    array = as_numbers(name, value)
+    return array.reshape((1,) * (len(AXES[name]) - array.ndim) + array.shape)
+
+
+def check_system(parameters, *, trusted=False) -> dict[str, np.ndarray]:
+    """All parameters as arrays, by name; raises ``ValueError`` unless they are one system.
+
+    Parameters
+    ----------
+    parameters : mapping
+        By the names of ``AXES``.
+    trusted : bool
+        Whether the covariances are known to be such, and are not decomposed to see.
+    """
+    absent = [name for name in AXES if name not in parameters]
+    if absent:
+        raise ValueError(f"The parameters {absent} of the Kalman filter are missing.")
+    arrays = {name: as_numbers(name, parameters[name]) for name in AXES}
+    A, C = arrays["transition_matrices"], arrays["observation_matrices"]
+    for name, array in (("transition_matrices", A), ("observation_matrices", C)):
+        if array.ndim < 2:
+            raise ValueError(
+                f"{name} should be a matrix, or have time as one more axis before; its shape is "
+                f"{array.shape}."
+            )
+    sizes = {"d": A.shape[-1], "p": C.shape[-2]}
+    for name, array in arrays.items():
+        _check_shape(name, array, sizes)
+        if not np.isfinite(array).all():
+            overflow = " Squares of the data overflow: scale the columns to a moderate range."
+            raise ValueError(f"{name} contains NaN or infinity.{overflow if trusted else ''}")
+    if not trusted:
+        for name in COVARIANCES:
+            check_covariance(name, arrays[name])
+    return arrays
+
+
+def _check_shape(name, array, sizes):
+    axes = AXES[name]
+    expected = tuple(sizes[axis] for axis in axes)
+    constant = array.ndim == len(axes)
+    may_vary = name in VARYING and array.ndim == len(axes) + 1
+    core = array.shape if constant else array.shape[1:]
+    if not (constant or may_vary) or core != expected:
+        more = ", or time as one more axis before" if name in VARYING else ""
+        raise ValueError(
+            f"{name} should have the shape {expected}{more}; got {array.shape}. By the last axes "
+            f"of transition_matrices and observation_matrices there are {sizes['d']} states and "
+            f"{sizes['p']} observed coordinates."
+        )
+    if 0 in array.shape:
+        raise ValueError(f"{name} is empty: its shape is {array.shape}.")
+
+
+def check_covariance(name, array) -> None:
+    """Raise ``ValueError`` unless this is a covariance, or one for each step."""
+    stack = array.reshape(-1, *array.shape[-2:])
+    scales = np.abs(stack).max(axis=(1, 2))
+    skew = np.abs(stack - stack.transpose(0, 2, 1)).max(axis=(1, 2))
+
+    def place(t):
+        return name if array.ndim == 2 else f"{name}[{t}]"
+
+    wrong = np.flatnonzero(skew > _ASYMMETRY * scales)
+    if len(wrong):
+        raise ValueError(f"{place(wrong[0])} is not symmetric.")
+    try:
+        np.linalg.cholesky(stack)
+        return
+    except np.linalg.LinAlgError:
+        # Not definite, which is allowed, or indefinite, which is not.
+        units = np.where(scales > 0, scales, 1.0)
+        least = np.linalg.eigvalsh(stack / units[:, None, None])[:, 0]
+    wrong = np.flatnonzero(least < _LEAST_EIGENVALUE)
+    if len(wrong):
+        t = wrong[0]
+        raise ValueError(
+            f"{place(t)} is not positive semidefinite: its least eigenvalue is "
+            f"{least[t] * units[t]:.3g}."
+        )
+
+
+def check_constant(parameters) -> None:
+    """Raise ``ValueError`` if some parameter changes with time."""
+    for name, axes in AXES.items():
+        shape = np.shape(parameters[name])
+        if len(shape) > len(axes):
+            raise ValueError(
+                f"{name} changes with time: its shape is {shape}. Such systems can be filtered, "
+                "smoothed and sampled, and em can learn the rest; for everything else, fit and "
+                "partial_fit included, a system must be constant."
+            )
+
+
+def check_times(parameters, longest: int) -> None:
+    """Raise ``ValueError`` unless what changes with time has a value for each step."""
+    for name in VARYING:
+        value = parameters[name]
+        needed = longest - 1 if name.startswith("transition") else longest
+        if value.ndim > len(AXES[name]) and len(value) < needed:
+            raise ValueError(
+                f"{name} has values for {len(value)} steps, and the sequence needs {needed}."
+            )
+
+
+def check_entries(name, entries, shape) -> np.ndarray:
+    """Which entries of a parameter are held, as booleans: one for all, or one for each."""
+    given = np.asarray(entries)
+    if given.dtype.kind != "b" and not np.isin(given, (0, 1)).all():
+        raise ValueError(
+            f"fixed: the entries of {name} are held or not, True or False; got {entries!r}."
+        )
+    given = given.astype(bool)
+    if given.shape not in ((), tuple(shape)):
+        raise ValueError(
+            f"fixed: the entries of {name} have the shape {given.shape}, but the parameter has "
+            f"{tuple(shape)}."
+        )
+    if name in COVARIANCES and given.ndim and (given != given.T).any():
+        raise ValueError(f"fixed: the entries of {name} must be held symmetrically.")
+    return given
+
+
+def check_statistics(statistics, d: int, p: int) -> None:
+    """Raise ``ValueError`` unless these are moments of a filter of d states and p coordinates."""
+    if not isinstance(statistics, Statistics):
+        raise TypeError(
+            f"Statistics of a Kalman filter are needed; got a {type(statistics).__name__}."
+        )
+    sizes = {"initial": d, "transition": 2 * d, "observation": p + d}
+    if statistics.keys() != sizes.keys():
+        raise ValueError(
+            f"A Kalman filter has the statistics {list(sizes)}; these are {sorted(statistics)}."
+        )
+    for name, n in sizes.items():
+        moments = statistics[name]
+        if not isinstance(moments, Moments):
+            raise ValueError(f"The statistics {name} must be moments; they are an array.")
+        got = moments.mass.shape, moments.mean.shape, moments.scatter.shape
+        if got != ((1,), (1, n), (1, n, n)):
+            raise ValueError(
+                f"The statistics {name} are of another model: mass, mean and scatter have the "
+                f"shapes {got}, and should have {((1,), (1, n), (1, n, n))}."
+            )
+        finite = all(np.isfinite(getattr(moments, part)).all() for part in moments.__slots__)
+        if not finite or moments.mass[0] < 0:
+            raise ValueError(
+                f"The statistics {name} must be finite, and their mass not negative. Squares of "
+                "large data overflow: scale the columns to a moderate range."
+            )

@@ -1,0 +1,237 @@
+"""Sequences as the Kalman filter sees them: what is missing in them, and which go together."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from ..data.rows import joined_weights
+from ..data.sequences import Reader, Sequences, as_sequences, check_total, is_sequence_stream
+from ..kernels.kalman.lanes import LEAST, LONGEST
+from ..kernels.kalman.observation import COMPLETE, MISSING, PARTIAL
+from ..kernels.kalman.pieces import LONG
+from ..parallel import chunks
+
+__all__ = ["Observations", "as_observations", "as_table"]
+
+# Rows whose products are added at a time.
+_ROWS = 65_536
+# Steps in a chunk, at least: of complete sequences, which are cheap, and of others.
+_LEAST_COMPLETE, _LEAST_OTHERS = 49_152, 512
+
+
+class Part:
+    """Sequences that one thread takes, in order, and what they have in common."""
+
+    def __init__(self, order, shares, rows, is_long):
+        self.order = np.ascontiguousarray(order, dtype=np.int64)
+        self.shares = np.ascontiguousarray(shares, dtype=bool)
+        #: Weight, sum and products, about the center, of the rows of complete steps.
+        self.rows = rows
+        #: Whether they are complete, and better cut into pieces than put side by side.
+        self.is_long = is_long
+
+
+class Observations(Sequences):
+    """Sequences of observations, NaN being missing.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_rows, p)
+        The rows of all sequences, one after another.
+    lengths : array-like of int, optional
+    sample_weight : array-like, optional
+        One for each sequence.
+    """
+
+    def __init__(self, X, lengths=None, sample_weight=None):
+        X = np.ascontiguousarray(X, dtype=float)
+        missing = np.isnan(X).sum(axis=1)
+        self.kinds = np.full(len(X), COMPLETE, np.uint8)
+        self.kinds[missing > 0] = PARTIAL
+        self.kinds[missing == X.shape[1]] = MISSING
+        super().__init__(X, lengths, sample_weight, missing=missing.any())
+        if self.sample_weight is not None:
+            self.sample_weight = np.ascontiguousarray(self.sample_weight)
+
+    def part(self, first: int, last: int) -> Observations:
+        """The sequences ``first .. last - 1``; their rows are not copied."""
+        part = super().part(first, last)
+        part.kinds = self.kinds[self.bounds[first] :][: len(part.X)]
+        return part
+
+    @staticmethod
+    def joined(tables: list[Observations]) -> Observations:
+        """The sequences of several tables, one after another."""
+        return Observations(
+            np.concatenate([table.X for table in tables]),
+            np.concatenate([table.lengths for table in tables]),
+            joined_weights(tables),
+        )
+
+    @property
+    def weights(self) -> np.ndarray:
+        """What kernels are given: empty if all weights are one."""
+        return np.empty(0) if self.sample_weight is None else self.sample_weight
+
+    @cached_property
+    def center(self) -> np.ndarray:
+        """The mean of all values seen; zero in a column that has none."""
+        seen = ~np.isnan(self.X)
+        sums = np.where(seen, self.X, 0.0).sum(axis=0)
+        return np.divide(sums, seen.sum(axis=0), out=np.zeros(len(sums)), where=seen.any(axis=0))
+
+    @cached_property
+    def complete(self) -> np.ndarray:
+        """Which sequences miss nothing."""
+        others = np.add.reduceat(self.kinds != COMPLETE, self.starts)
+        return others == 0
+
+    def shares(self, order) -> np.ndarray:
+        """Whether each has the covariances of the one before, as far as it reaches."""
+        shares = np.zeros(len(order), dtype=bool)
+        complete, lengths = self.complete, self.lengths
+        for i in range(1, len(order)):
+            s, before = order[i], order[i - 1]
+            if complete[s] and complete[before]:
+                shares[i] = True
+            elif lengths[s] == lengths[before] and complete[s] == complete[before]:
+                shares[i] = self._pattern(s) == self._pattern(before)
+        return shares
+
+    def _pattern(self, s):
+        """What is missing in a sequence, as bytes."""
+        return np.isnan(self.X[self.bounds[s] : self.bounds[s + 1]]).tobytes()
+
+    @cached_property
+    def parts(self) -> list[Part]:
+        """How the sequences are cut for threads: a function of the data alone."""
+        complete = np.flatnonzero(self.complete)
+        # The longest first: the others' covariances are the beginning of its own.
+        complete = complete[np.argsort(-self.lengths[complete], kind="stable")]
+        others = sorted(
+            np.flatnonzero(~self.complete), key=lambda s: (self.lengths[s], self._pattern(s))
+        )
+        parts = []
+        for order, least in (
+            (complete, _LEAST_COMPLETE),
+            (np.array(others, dtype=np.int64), _LEAST_OTHERS),
+        ):
+            ends = np.cumsum(self.lengths[order])
+            if len(order) == 0:
+                continue
+            for start, stop in chunks(int(ends[-1]), least, most=8 * _ROWS):
+                piece = order[(ends > start) & (ends <= stop)]
+                if len(piece):
+                    is_long = order is complete and self._are_long(self.lengths[piece])
+                    parts.append(Part(piece, self.shares(piece), self._rows(piece), is_long))
+        return parts
+
+    @staticmethod
+    def _are_long(lengths):
+        apart = len(lengths) < LEAST or lengths.min() > LONGEST
+        return bool(apart and lengths.max() >= LONG)
+
+    def _rows(self, order):
+        p = self.X.shape[1]
+        total, first, second = 0.0, np.zeros(p), np.zeros((p, p))
+        for s in order:
+            weight = 1.0 if self.sample_weight is None else self.sample_weight[s]
+            for start in range(self.bounds[s], self.bounds[s + 1], _ROWS):
+                stop = min(start + _ROWS, self.bounds[s + 1])
+                kept = self.kinds[start:stop] == COMPLETE
+                rows = self.X[start:stop] - self.center
+                rows = rows if kept.all() else rows[kept]
+                total += weight * len(rows)
+                first += weight * rows.sum(axis=0)
+                second += weight * (rows.T @ rows)
+        return total, first, second
+
+
+class ObservationReader(Reader):
+    """Reads observations as the Kalman filter takes them: numbers, NaN or masked where missing.
+
+    Masked values take their whole step with them; NaN is one missing value. One array of one
+    dimension is one sequence of one column, and a list of such the rows of one sequence.
+
+    Parameters
+    ----------
+    n_columns : int, optional
+        How many columns there must be; by default as many as in the first table.
+    """
+
+    # Each item of a stream is a table, and a mini-batch unless batch_size says otherwise.
+    joined_rows = 0
+
+    def __init__(self, n_columns=None):
+        self.n_columns = n_columns
+
+    def is_list(self, X, lengths):
+        return np.ndim(X[0]) == 2
+
+    def rows(self, X):
+        return _rows(X, "X", self.n_columns)
+
+    def item(self, X, number):
+        return _rows(X, f"Sequence {number}", self.n_columns)
+
+    def table(self, X, lengths, sample_weight, cut_off=None):
+        if cut_off is not None:
+            raise ValueError("cut_off is for hidden Markov models that have absorbing states.")
+        table = Observations(X, lengths, sample_weight)
+        check_total(table)
+        self.n_columns = X.shape[1]
+        return table
+
+    def again(self, data):
+        if isinstance(data, Observations):
+            return data
+        return self.table(self.rows(data.X), data.lengths, data.sample_weight, data.cut_off)
+
+
+def as_observations(X, lengths=None, sample_weight=None, n_columns=None, *, once=False):
+    """:class:`Observations`, or a stream of them, from all that :func:`as_sequences` takes."""
+    reader = ObservationReader(n_columns)
+    return as_sequences(X, lengths, sample_weight, once=once, reader=reader)
+
+
+def as_table(X, lengths=None, sample_weight=None, n_columns=None) -> Observations:
+    """The same where a stream will not do."""
+    if is_sequence_stream(X):
+        raise ValueError(
+            "A stream is for learning and scoring; here, pass an array or a list of sequences."
+        )
+    return as_observations(X, lengths, sample_weight, n_columns)
+
+
+def _rows(X, name, n_columns):
+    masked = np.ma.isMaskedArray(X)
+    values = np.ma.getdata(X) if masked else X
+    try:
+        rows = np.array(values, dtype=float) if masked else np.asarray(values, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} cannot be read as numbers: {error}. A sequence is an array of shape "
+            "(n_timesteps, n_dim_obs); several of unequal length are a list of such arrays."
+        ) from None
+    mask = np.ma.getmaskarray(X) if masked else None
+    if rows.ndim == 1 or (rows.ndim == 2 and len(rows) == 1 and n_columns == 1):
+        rows = rows.reshape(-1, 1)
+        mask = None if mask is None else mask.reshape(-1, 1)
+    if rows.ndim != 2:
+        raise ValueError(f"{name} must have the shape (n_timesteps, n_dim_obs); got {rows.shape}.")
+    if rows.shape[1] == 0:
+        raise ValueError(f"{name} has no columns: its shape is {rows.shape}.")
+    if n_columns is not None and rows.shape[1] != n_columns:
+        raise ValueError(f"{name} has {rows.shape[1]} columns, and the model observes {n_columns}.")
+    if mask is not None:
+        rows[mask.any(axis=1)] = np.nan
+    wrong = np.isinf(rows)
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
+        raise ValueError(
+            f"{name} contains infinity at row {row}, column {column}. Missing values are NaN, or "
+            "masked; anything else must be finite."
+        )
+    return rows

@@ -1,0 +1,882 @@
+"""``fastem.KalmanFilter``: linear dynamical systems, with pykalman's interface and more."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from ..data.rows import Remote, first_batch, nearby
+from ..estimator import OnlineEstimator
+from ..learning_rate import DEFAULT_RATE, Clock, batch_weights, schedule
+from ..lengths import Lengths
+from ..notices import warn
+from .checks import (
+    AXES,
+    as_numbers,
+    check_constant,
+    check_covariance,
+    check_entries,
+    check_system,
+    check_times,
+    promoted,
+)
+from .data import Observations, as_observations, as_table
+from .em import em_step
+from .initialization import start_from_data
+from .model import NAMES, KalmanModel, NoDensityError
+from .stream import KalmanStream
+
+__all__ = ["KalmanFilter"]
+
+_EM_VARS = (
+    "transition_covariance",
+    "observation_covariance",
+    "initial_state_mean",
+    "initial_state_covariance",
+)
+_OFFSETS = frozenset(name for name in AXES if name.endswith("offsets"))
+
+
+class KalmanFilter(OnlineEstimator):
+    """A linear dynamical system: a hidden state that moves linearly and is observed linearly.
+
+    ``h₁ ~ N(m, V)``, ``h' = A h + b + N(0, Q)``, ``v = C h + c + N(0, R)``.
+
+    The first twelve parameters, and the methods ``em``, ``filter``, ``smooth``, ``filter_update``,
+    ``loglikelihood`` and ``sample``, are pykalman's. A matrix, offset or covariance may have time
+    as a first axis there; learning is for systems that are constant in time.
+
+    What is learned:
+
+    =====================  ===============================  ======================================
+    a parameter is         ``em_vars`` not given            ``em_vars`` given
+    =====================  ===============================  ======================================
+    in ``fixed``           stays                            stays
+    an offset              stays in ``fit``, ``em``         learned if in ``em_vars``, else stays
+    given                  stays in ``fit``; ``em``         learned from there if in ``em_vars``,
+                           estimates pykalman's four        else stays
+    not given              learned by ``fit``; ``em``       learned if in ``em_vars``, else stays
+                           estimates pykalman's four        where the start puts it
+    given, and in          the other entries are learned    the other entries are learned if the
+    ``fixed`` with single                                   parameter is in ``em_vars``
+    entries
+    =====================  ===============================  ======================================
+
+    ``partial_fit`` does as ``fit``. Pykalman's four are the covariances and the initial mean. An
+    offset that is not given is zero, or, for the observations', the mean of the data if ``fit``
+    finds the start from them.
+
+    Parameters
+    ----------
+    transition_matrices : array-like of shape (n_dim_state, n_dim_state), optional
+        A; the first axis may be time, n_timesteps - 1 long.
+    observation_matrices : array-like of shape (n_dim_obs, n_dim_state), optional
+        C; the first axis may be time, n_timesteps long.
+    transition_covariance : array-like of shape (n_dim_state, n_dim_state), optional
+        Q.
+    observation_covariance : array-like of shape (n_dim_obs, n_dim_obs), optional
+        R.
+    transition_offsets : array-like of shape (n_dim_state,), optional
+        b.
+    observation_offsets : array-like of shape (n_dim_obs,), optional
+        c.
+    initial_state_mean : array-like of shape (n_dim_state,), optional
+        m.
+    initial_state_covariance : array-like of shape (n_dim_state, n_dim_state), optional
+        V.
+    random_state : int, RandomState instance or None, default=None
+        For ``sample``, and for the start where the data leave it open.
+    em_vars : iterable of str or 'all', optional
+        What is learned, by ``fit``, ``partial_fit`` and ``em`` alike. By default ``em`` estimates
+        the covariances and the initial mean, and the others learn what is not given here, except
+        the offsets.
+    n_dim_state : int, optional
+        The size of the state, where no parameter says it: by default the number of columns in
+        ``fit`` and ``partial_fit``, and 1 in pykalman's methods.
+    n_dim_obs : int, optional
+        The number of observed coordinates, where no parameter says it.
+    tol : float, default=1e-4
+        ``fit`` stops when the log-likelihood per observed step changes by less.
+    max_iter : int, default=100
+        The most iterations of ``fit``.
+    fixed : iterable of str, or dict, default=()
+        Parameters that stay besides. A dict has for each name True, or an array of booleans that
+        says which entries stay: the others are learned, even of a parameter that is given, unless
+        ``em_vars`` leaves it out.
+    transition_covariance_type, observation_covariance_type : {'full', 'diag', 'spherical'}
+        What Q and R are learned as.
+    warm_start : bool, default=False
+        Whether ``fit`` goes on from the last fit.
+    learning_rate : 'auto', float, callable or Decay, default='auto'
+        The rate of online learning. ``'auto'`` counts observations: it goes on from those behind
+        the model, and how data are cut into batches hardly matters. A number η, or a function of
+        the step 1, 2, ..., is the rate of a whole batch; a smaller one takes its share of it.
+    batch_size : int or None, default=None
+        Sequences of a mini-batch in ``partial_fit``; None takes each call's as one batch, and a
+        stream in batches of 100.
+    memory : {'model', 'statistics'}, default='model'
+        What online learning remembers: the model alone, or running statistics (Cappé, Moulines).
+    verbose : int, default=0
+    n_jobs : int or None, default=None
+        Threads; None: as many as there are cores, one inside a worker. The result does not depend
+        on it.
+
+    Attributes
+    ----------
+    transition_matrices_, observation_matrices_, transition_covariance_, \
+observation_covariance_, transition_offsets_, observation_offsets_, initial_state_mean_, \
+initial_state_covariance_ : ndarray
+        What was learned.
+    n_iter_ : int
+    converged_ : bool
+    lower_bound_ : float
+        The mean log-likelihood of a sequence.
+    lower_bounds_ : list of float
+        The same at each iteration.
+    n_steps_ : int or float
+        Online steps since the last ``fit``; a batch of a half counts a half.
+    n_observations_ : float
+        The weight of the observations behind the model, of the last ``fit`` and since.
+    lengths_ : Lengths
+        The lengths of the sequences last learned from.
+    given_ : tuple of str
+        Of a filter that ``em`` has replaced the parameters of: those that were given before.
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastem
+    >>> truth = fastem.KalmanFilter(
+    ...     transition_matrices=[[0.9, 0.2], [-0.2, 0.9]],
+    ...     observation_matrices=np.eye(3, 2),
+    ...     observation_covariance=0.1 * np.eye(3),
+    ... )
+    >>> _, X = truth.sample(2000, random_state=0)
+    >>> model = fastem.KalmanFilter(n_dim_state=2).fit(X)
+    >>> np.abs(np.linalg.eigvals(model.transition_matrices_)).round(1)
+    array([0.9, 0.9])
+    """
+
+    _parameter_constraints = {  # noqa: RUF012 (scikit-learn's convention)
+        **OnlineEstimator._online_constraints,
+        "random_state": ["random_state"],
+        "n_dim_state": [Interval(Integral, 1, None, closed="left"), None],
+        "n_dim_obs": [Interval(Integral, 1, None, closed="left"), None],
+        "tol": [Interval(Real, 0.0, None, closed="left")],
+        "max_iter": [Interval(Integral, 0, None, closed="left")],
+        "fixed": ["array-like", str, dict],
+        "transition_covariance_type": [StrOptions({"full", "diag", "spherical"})],
+        "observation_covariance_type": [StrOptions({"full", "diag", "spherical"})],
+        "warm_start": ["boolean"],
+        "verbose": ["verbose"],
+    }
+
+    _stream_batch = 100
+
+    def __init__(
+        self,
+        transition_matrices=None,
+        observation_matrices=None,
+        transition_covariance=None,
+        observation_covariance=None,
+        transition_offsets=None,
+        observation_offsets=None,
+        initial_state_mean=None,
+        initial_state_covariance=None,
+        random_state=None,
+        em_vars=None,
+        n_dim_state=None,
+        n_dim_obs=None,
+        *,
+        tol=1e-4,
+        max_iter=100,
+        fixed=(),
+        transition_covariance_type="full",
+        observation_covariance_type="full",
+        warm_start=False,
+        learning_rate=DEFAULT_RATE,
+        batch_size=None,
+        memory="model",
+        verbose=0,
+        n_jobs=None,
+    ):
+        self.transition_matrices = transition_matrices
+        self.observation_matrices = observation_matrices
+        self.transition_covariance = transition_covariance
+        self.observation_covariance = observation_covariance
+        self.transition_offsets = transition_offsets
+        self.observation_offsets = observation_offsets
+        self.initial_state_mean = initial_state_mean
+        self.initial_state_covariance = initial_state_covariance
+        self.random_state = random_state
+        self.em_vars = em_vars
+        self.n_dim_state = n_dim_state
+        self.n_dim_obs = n_dim_obs
+        self.tol = tol
+        self.max_iter = max_iter
+        self.fixed = fixed
+        self.transition_covariance_type = transition_covariance_type
+        self.observation_covariance_type = observation_covariance_type
+        self.warm_start = warm_start
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.memory = memory
+        self.verbose = verbose
+        self.n_jobs = n_jobs
+        # pykalman says the sizes as soon as they are known, and at once if they contradict.
+        sizes = self._sizes()
+        if n_dim_state is None and "d" in sizes:
+            self.n_dim_state = sizes["d"]
+        if n_dim_obs is None and "p" in sizes:
+            self.n_dim_obs = sizes["p"]
+
+    # The model -------------------------------------------------------------------------------
+
+    def _sizes(self):
+        """The sizes d and p, as far as the parameters given say them; they must agree."""
+        said = {"d": {}, "p": {}}
+        for name, axes in AXES.items():
+            value = getattr(self, name)
+            if value is not None:
+                # A number is a matrix of one row and column, as in pykalman.
+                shape = (1,) * (len(axes) - np.ndim(value)) + np.shape(value)
+                for axis, size in zip(axes, shape[len(shape) - len(axes) :], strict=True):
+                    said[axis].setdefault(size, name)
+        for axis, name in (("d", "n_dim_state"), ("p", "n_dim_obs")):
+            value = getattr(self, name, None)
+            if value is not None:
+                said[axis].setdefault(value, name)
+        sizes = {}
+        for axis, what in (("d", "states"), ("p", "observed coordinates")):
+            if len(said[axis]) > 1:
+                found = ", ".join(f"{size} in {name}" for size, name in said[axis].items())
+                raise ValueError(f"The parameters differ in the number of {what}: {found}.")
+            if said[axis]:
+                sizes[axis] = next(iter(said[axis]))
+        return sizes
+
+    def _given(self):
+        """The parameters that have a value before anything is learned, by name."""
+        self._sizes()
+        return {
+            name: promoted(name, getattr(self, name))
+            for name in AXES
+            if getattr(self, name) is not None
+        }
+
+    def _given_names(self):
+        """The parameters that the user gave: not those that ``em`` put there."""
+        names = {name for name in AXES if getattr(self, name) is not None}
+        if not hasattr(self, "given_"):
+            return names
+        filled = vars(self).get("_filled", {})
+        changed = {name for name in filled if getattr(self, name) is not filled[name]}
+        return names & (set(self.given_) | changed)
+
+    def _has_learned(self):
+        return hasattr(self, "transition_matrices_")
+
+    def _parameters(self, n_columns=None, *, d=1):
+        """All parameters as they are now: learned, given, or pykalman's defaults."""
+        if self._has_learned():
+            return {name: as_numbers(f"{name}_", getattr(self, f"{name}_")) for name in NAMES}
+        sizes = self._sizes()
+        d, p = sizes.get("d", d), sizes.get("p", n_columns or 1)
+        defaults = {
+            "transition_matrices": np.eye(d),
+            "transition_offsets": np.zeros(d),
+            "transition_covariance": np.eye(d),
+            "observation_matrices": np.eye(p, d),
+            "observation_offsets": np.zeros(p),
+            "observation_covariance": np.eye(p),
+            "initial_state_mean": np.zeros(d),
+            "initial_state_covariance": np.eye(d),
+        }
+        return {**defaults, **self._given()}
+
+    # What is learned -------------------------------------------------------------------------
+
+    def _fixed(self):
+        """``fixed`` as a dict: for each name True, or which of its entries stay."""
+        fixed = self.fixed
+        if isinstance(fixed, str):
+            fixed = (fixed,)
+        if not isinstance(fixed, dict):
+            fixed = dict.fromkeys(fixed, True)
+        for name in fixed:
+            if name not in NAMES:
+                raise ValueError(f"fixed: {name!r} is not one of the parameters {tuple(NAMES)}.")
+        # Nothing is said by a plain False.
+        return {name: held for name, held in fixed.items() if np.ndim(held) or held}
+
+    def _free(self, fixed):
+        """The parameters that ``fit`` and ``partial_fit`` learn, at least some entries of them."""
+        if self.em_vars is None:
+            free = NAMES.keys() - self._given_names() - _OFFSETS
+            free |= {name for name, entries in fixed.items() if np.ndim(entries)}
+        else:
+            free = _named(self.em_vars)
+        return {name for name in free if not np.all(fixed.get(name, False))}
+
+    def _held(self, parameters):
+        """What ``fit`` and ``partial_fit`` leave alone, as the model is told: see the class."""
+        fixed = {
+            name: check_entries(name, entries, parameters[name].shape)
+            for name, entries in self._fixed().items()
+        }
+        free = self._free(fixed)
+        return {name: fixed.get(name, False) if name in free else True for name in NAMES}
+
+    def _say_what_is_learned(self, n_columns, *, starts):
+        """Warn where this is not what fastem 0.1 did, and where there is nothing to learn."""
+        changes, fixed = [], self._fixed()
+        if not self._free(fixed):
+            warn(
+                "There is nothing to learn: every parameter is given, fixed, or not in em_vars. "
+                "Name in em_vars what is to be learned.",
+                UserWarning,
+            )
+        if self.em_vars is None:
+            kept = self._given_names() - _OFFSETS - fixed.keys()
+            if kept:
+                names = ", ".join(name for name in NAMES if name in kept)
+                changes.append(
+                    f"{names}: given, and therefore not learned; fastem 0.1 learned them. To learn "
+                    "them from what is given, name in em_vars all that is to be learned ('all' is "
+                    "everything, the offsets too); to keep them and hear no more of it, name them "
+                    "in fixed."
+                )
+        size = n_columns if starts and "d" not in self._sizes() else 1
+        if size > 1:
+            changes.append(
+                f"The state has as many dimensions as there are columns, {size}; in fastem 0.1 it "
+                "had one. Give n_dim_state: 1 is what it was."
+            )
+        if changes:
+            warn(" ".join(changes), FutureWarning)
+
+    # The model -------------------------------------------------------------------------------
+
+    def _make_model(self, parameters, held=None):
+        return KalmanModel(
+            parameters,
+            held=held,
+            transition_shape=self.transition_covariance_type,
+            observation_shape=self.observation_covariance_type,
+            horizon=getattr(self, "lengths_", None),
+            n_jobs=self.n_jobs,
+        )
+
+    _learned_kinds = {  # noqa: RUF012
+        **OnlineEstimator._learned_kinds,
+        "lengths_": lambda value: isinstance(value, Lengths) and value.lengths[0] >= 1,
+        "given_": lambda value: isinstance(value, tuple) and set(value) <= NAMES.keys(),
+    }
+
+    def _parameter_attributes(self):
+        return tuple(f"{name}_" for name in NAMES)
+
+    def _learned_model(self):
+        # Parameters that change with time can be kept, if not learned.
+        return self._make_model(self._parameters())
+
+    def _learner(self, parameters):
+        """A model that knows what it leaves alone; it is constant in time."""
+        check_constant(parameters)
+        return self._make_model(parameters, self._held(parameters))
+
+    def _model(self) -> KalmanModel:
+        """The model that the attributes describe."""
+        if self._has_learned():
+            return self._learner(self._parameters())
+        # Of filters that were never fitted nothing is known but what is given: in combining
+        # several, that is what is to be combined.
+        parameters = self._parameters()
+        check_constant(parameters)
+        return self._make_model(parameters, {**dict.fromkeys(_OFFSETS, True), **self._fixed()})
+
+    def _inferring_model(self, n_columns=None) -> KalmanModel:
+        """The model for everything but learning."""
+        unknown = self.transition_matrices is None and self.observation_matrices is None
+        if unknown and not self._has_learned():
+            warn(
+                "Neither transition_matrices nor observation_matrices are given or learned: "
+                "identities are used, as in pykalman. Call fit first, or give the matrices.",
+                UserWarning,
+            )
+        return self._make_model(self._parameters(n_columns))
+
+    def _set_model(self, model):
+        """Show a model's parameters as attributes."""
+        for name, array in model.parameters.items():
+            # A copy, so that changing an attribute changes nothing that is shared.
+            setattr(self, f"{name}_", np.array(array))
+        if isinstance(model.horizon, Lengths):
+            self.lengths_ = model.horizon
+
+    def __sklearn_is_fitted__(self):
+        given = self.transition_matrices is not None and self.observation_matrices is not None
+        return self._has_learned() or given
+
+    # Data ------------------------------------------------------------------------------------
+
+    def _n_columns(self):
+        if hasattr(self, "n_features_in_"):
+            return self.n_features_in_
+        return self._sizes().get("p")
+
+    def _check_data(self, X, sample_weight=None, lengths=None, *, reset, once=False):
+        """``X`` as checked sequences, or a stream of such."""
+        if isinstance(X, Remote):
+            return X.checked(self, reset=reset)
+        n_columns = self._sizes().get("p") if reset else self._n_columns()
+        data = as_observations(X, lengths, sample_weight, n_columns, once=once)
+        # A stream that can be read only once shows its columns when it is learned from.
+        if reset and (isinstance(data, Observations) or not once):
+            self.n_features_in_ = next(data.tables()).X.shape[1]
+        return data
+
+    # Learning --------------------------------------------------------------------------------
+
+    def _start(self, data):
+        """The first model: what is given, and the data if nothing of the dynamics is."""
+        sequences = next(nearby(data).tables())
+        given = self._given()
+        dynamics = NAMES.keys() - {"observation_offsets", "observation_covariance"}
+        if given.keys() & dynamics:
+            parameters = self._parameters(sequences.X.shape[1])
+        else:
+            d = self._sizes().get("d", sequences.X.shape[1])
+            seed = check_random_state(self.random_state).randint(2**31)
+            start = start_from_data(sequences, d, np.random.default_rng(seed))
+            parameters = {**start, **given}
+        for kind, name in (
+            (self.transition_covariance_type, "transition_covariance"),
+            (self.observation_covariance_type, "observation_covariance"),
+        ):
+            if name not in given and kind != "full":
+                variances = np.diag(parameters[name])
+                parameters[name] = np.diag(
+                    variances if kind == "diag" else np.full_like(variances, variances.mean())
+                )
+        return self._learner(parameters)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None, lengths=None, sample_weight=None):
+        """Fit by batch EM.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_timesteps, n_dim_obs), list of such, 3-D array, or stream
+            One sequence, or many: a list of arrays of unequal length, an array (n_sequences,
+            n_timesteps, n_dim_obs), or one array with ``lengths``. NaN is a missing value; a
+            masked value makes its whole step missing, as in pykalman. A stream is a function that
+            returns a new iterator over sequences or lists of them.
+        y : ignored
+        lengths : array-like of int, optional
+            The lengths of the sequences whose rows lie one after another in ``X``.
+        sample_weight : array-like of shape (n_sequences,), optional
+            A sequence of weight 2 counts as two.
+
+        Returns
+        -------
+        self
+        """
+        with self._all_or_nothing():
+            resumed = self.warm_start and self._has_learned()
+            data = self._check_data(X, sample_weight, lengths, reset=not resumed)
+            if not resumed:
+                for name in NAMES:
+                    vars(self).pop(f"{name}_", None)
+            self._say_what_is_learned(self._n_columns(), starts=not resumed)
+            model = self._model() if resumed else self._start(data)
+            weight = self._run(model, data)
+            self._set_clock(Clock(observations=weight))
+            self._forget()
+        return self
+
+    def _run(self, model, data):
+        """EM until the log-likelihood settles; returns the weight of the sequences."""
+        bounds, converged, before = [], False, -np.inf
+        n_iter, weight = 0, 0.0
+        horizon = None
+        for n_iter in range(1, self.max_iter + 1):
+            try:
+                expectation = model.expect(data)
+            except NoDensityError as error:
+                if n_iter == 1:
+                    raise
+                raise ValueError(
+                    f"At iteration {n_iter} nothing is left of the noise: {error} The data leave "
+                    "none if columns are constant or copies of each other, or if there are too few "
+                    "rows. Give observation_covariance, which then stays, or other columns or data."
+                ) from error
+            horizon, weight = expectation.horizon, expectation.weight
+            bound = expectation.log_likelihood
+            if not np.isfinite(bound):
+                raise ValueError(
+                    f"The log-likelihood is not finite at iteration {n_iter}: squares of the data "
+                    "overflow. Scale the columns to a moderate range."
+                )
+            bounds.append(bound)
+            model = model.maximize(expectation.statistics)
+            observed = max(float(expectation.statistics["observation"].mass[0]), 1.0)
+            if self.verbose:
+                print(f"  Iteration {n_iter}: log-likelihood {bound:.6f} (+{bound - before:.3g})")
+            if abs(bound - before) < self.tol * observed:
+                converged = True
+                break
+            before = bound
+        if not converged and self.max_iter > 0 and self.tol > 0:
+            warn(
+                f"EM did not converge in {n_iter} iterations. Try a larger max_iter or tol.",
+                ConvergenceWarning,
+            )
+        model.horizon = horizon if horizon is not None else model.horizon
+        self._set_model(model)
+        self.n_iter_ = n_iter
+        self.converged_ = converged
+        self.lower_bound_ = bounds[-1] if bounds else -np.inf
+        self.lower_bounds_ = bounds
+        return weight
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y=None, lengths=None, sample_weight=None):
+        """Learn online from new sequences.
+
+        Each batch moves the model to the minimum of the batch's loss plus the divergence from the
+        present model over the learning rate. The batches are ``batch_size`` sequences; if that is
+        None, all of ``X``, or 100 of a stream. A batch that weighs less than a whole one moves
+        the model less, and batches go on from one item of a stream to the next: how a stream is
+        cut makes no difference. The first call starts the model from its sequences, of a stream
+        from the first ones of 10,000 rows or more.
+
+        Parameters
+        ----------
+        X, y, lengths, sample_weight
+            As for :meth:`fit`; a stream may be an iterator.
+
+        Returns
+        -------
+        self
+        """
+        self._check_settings(self._parameter_constraints)
+        with self._all_or_nothing():
+            started = self._has_learned()
+            data = self._check_data(X, sample_weight, lengths, reset=not started, once=True)
+            tables, size, start = self._online_tables(
+                data, streamed=not isinstance(data, Observations), started=started
+            )
+            n_columns = self._n_columns() if start is None else start.X.shape[1]
+            self._say_what_is_learned(n_columns, starts=not started)
+            model = None if start is None else self._begin_online(start)
+            for sequences in tables:
+                self._learn(sequences, size, model)
+                model = None
+        return self
+
+    def _begin_online(self, sequences):
+        """The first model of online learning, from its first sequences."""
+        self.n_features_in_ = sequences.X.shape[1]
+        return self._start(sequences)
+
+    def _learn(self, sequences, size, model=None):
+        """Take online steps over some sequences, in batches of ``size``."""
+        model = self._model() if model is None else model
+        model.horizon = sequences.horizon
+        memory = None
+        if self.memory == "statistics":
+            memory = self._remembered(model)
+            if memory is None:
+                memory = model.own(first_batch(sequences, size).horizon)
+        weights = batch_weights(len(sequences), size, sequences.sample_weight)
+        etas, clock = schedule(self.learning_rate, self._clock, weights, size)
+        model, memory = model.learn_online(sequences, etas, min(size, len(sequences)), memory)
+        self._set_model(model)
+        self._set_clock(clock)
+        if memory is None:
+            self._forget()
+        else:
+            self.statistics_ = memory
+
+    def em(self, X, y=None, n_iter=10, em_vars=None):
+        """EM as pykalman has it, for ``n_iter`` iterations; the parameters given are replaced.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_timesteps, n_dim_obs), or many sequences as for :meth:`fit`
+        y : ignored
+        n_iter : int, default=10
+        em_vars : iterable of str or 'all', optional
+            What to estimate; the others stay, and may change with time.
+
+        Returns
+        -------
+        self
+        """
+        if not isinstance(n_iter, Integral) or n_iter < 0:
+            raise ValueError(f"n_iter must be a whole number, 0 or more; got {n_iter!r}.")
+        if em_vars is None:
+            em_vars = _EM_VARS if self.em_vars is None else self.em_vars
+        fixed = self._fixed()
+        free = _named(em_vars) - {name for name, held in fixed.items() if np.ndim(held) == 0}
+        sequences = self._sequences(X)
+        parameters = self._parameters(sequences.X.shape[1])
+        for name in sorted(free):
+            axes = len(AXES[name])
+            if parameters[name].ndim != axes:
+                warn(
+                    f"{name} has {parameters[name].ndim} dimensions now; after fitting, it will "
+                    f"have {axes}.",
+                    UserWarning,
+                )
+        entries = {
+            name: check_entries(name, held, parameters[name].shape) for name, held in fixed.items()
+        }
+        entries = {name: held for name, held in entries.items() if name in free}
+        model = self._make_model(parameters)
+        check_times(model.parameters, int(sequences.lengths.max()))
+        for _ in range(n_iter):
+            model = em_step(model, sequences, free, entries)
+        with self._all_or_nothing():
+            self.given_ = tuple(name for name in NAMES if name in self._given_names())
+            self._filled = {name: np.array(value) for name, value in model.parameters.items()}
+            for name, value in self._filled.items():
+                setattr(self, name, value)
+                vars(self).pop(f"{name}_", None)
+            self.n_dim_state, self.n_dim_obs = model.A.shape[-1], model.C.shape[-2]
+        return self
+
+    # Using the model -------------------------------------------------------------------------
+
+    def _sequences(self, X, lengths=None, sample_weight=None) -> Observations:
+        return as_table(X, lengths, sample_weight, self._n_columns())
+
+    def _inferring(self, X, lengths=None):
+        sequences = self._sequences(X, lengths)
+        return self._inferring_model(sequences.X.shape[1]), sequences
+
+    def _infer(self, X, smooth):
+        model, sequences = self._inferring(X)
+        means, covariances = model.infer(sequences, smooth)[:2]
+        if getattr(X, "ndim", 2) == 3:
+            n, T = X.shape[:2]
+            return means.reshape(n, T, -1), covariances.reshape(n, T, *covariances.shape[1:])
+        if isinstance(X, (list, tuple)) and np.ndim(X[0]) == 2:
+            cuts = sequences.bounds[1:-1]
+            return np.split(means, cuts), np.split(covariances, cuts)
+        return means, covariances
+
+    def filter(self, X):
+        """The state at each step given the observations up to it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_timesteps, n_dim_obs), list of such, or 3-D array
+
+        Returns
+        -------
+        means : ndarray of shape (n_timesteps, n_dim_state)
+        covariances : ndarray of shape (n_timesteps, n_dim_state, n_dim_state)
+            Both are lists for a list of sequences, and have one more axis for a 3-D array.
+        """
+        return self._infer(X, smooth=False)
+
+    def smooth(self, X):
+        """The state at each step given all observations; see :meth:`filter`."""
+        return self._infer(X, smooth=True)
+
+    def filter_update(
+        self,
+        filtered_state_mean,
+        filtered_state_covariance,
+        observation=None,
+        transition_matrix=None,
+        transition_offset=None,
+        transition_covariance=None,
+        observation_matrix=None,
+        observation_offset=None,
+        observation_covariance=None,
+    ):
+        """From the filtered state at one step to that at the next.
+
+        Parameters
+        ----------
+        filtered_state_mean : array-like of shape (n_dim_state,)
+        filtered_state_covariance : array-like of shape (n_dim_state, n_dim_state)
+        observation : array-like of shape (n_dim_obs,), optional
+            None is a missing step; masked values make it one; NaN is a missing value.
+        transition_matrix, transition_offset, transition_covariance, observation_matrix, \
+observation_offset, observation_covariance : array-like, optional
+            Used for this step instead of the model's; needed where the model's change with time.
+
+        Returns
+        -------
+        mean, covariance : ndarray
+        """
+        parameters = dict(self._inferring_model().parameters)
+        named = {
+            "transition_matrices": transition_matrix,
+            "transition_offsets": transition_offset,
+            "transition_covariance": transition_covariance,
+            "observation_matrices": observation_matrix,
+            "observation_offsets": observation_offset,
+            "observation_covariance": observation_covariance,
+        }
+        for name, value in named.items():
+            if value is not None:
+                parameters[name] = promoted(name, value)
+            if parameters[name].ndim > len(AXES[name]):
+                raise ValueError(f"{name} changes with time: give the one of this step.")
+        parameters = check_system(parameters)
+        A, b, Q = (parameters[f"transition_{k}"] for k in ("matrices", "offsets", "covariance"))
+        p, d = parameters["observation_matrices"].shape
+        mean = _state("filtered_state_mean", filtered_state_mean, (d,))
+        covariance = _state("filtered_state_covariance", filtered_state_covariance, (d, d))
+        check_covariance("filtered_state_covariance", covariance)
+        # The next state, before it is observed, is the first state of a sequence of one step.
+        parameters["initial_state_mean"] = A @ mean + b
+        spread = A @ covariance @ A.T
+        parameters["initial_state_covariance"] = 0.5 * (spread + spread.T) + Q
+        if observation is None:
+            observation = np.full(p, np.nan)
+        row = np.ma.atleast_1d(observation).reshape(1, -1)
+        model = self._make_model(parameters)
+        means, covariances, _, _ = model.infer(
+            row if np.ma.isMaskedArray(observation) else np.asarray(row), False
+        )
+        return means[0], covariances[0]
+
+    def loglikelihood(self, X):
+        """The log-likelihood of all observations."""
+        model, sequences = self._inferring(X)
+        return float(model.log_likelihoods(sequences).sum())
+
+    def score_samples(self, X, lengths=None):
+        """The log-likelihood of each sequence."""
+        model, sequences = self._inferring(X, lengths)
+        return model.log_likelihoods(sequences)
+
+    def score(self, X, y=None, lengths=None, sample_weight=None):
+        """The mean log-likelihood of a sequence; of arrays, lists, or a stream."""
+        data = self._check_data(X, sample_weight, lengths, reset=False, once=True)
+        total, weight, model = 0.0, 0.0, None
+        for sequences in data.tables():
+            if model is None:
+                model = self._inferring_model(sequences.X.shape[1])
+            each = model.log_likelihoods(sequences)
+            w = sequences.sample_weight
+            total += each.sum() if w is None else each @ w
+            weight += sequences.total_weight
+        return float(total / weight)
+
+    def forecast(self, X, n_steps=1):
+        """The next observations, with their variances.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_timesteps, n_dim_obs)
+            One sequence.
+        n_steps : int, default=1
+            How many steps ahead.
+
+        Returns
+        -------
+        means : ndarray of shape (n_steps, n_dim_obs)
+        covariances : ndarray of shape (n_steps, n_dim_obs, n_dim_obs)
+        """
+        if not isinstance(n_steps, Integral) or n_steps < 1:
+            raise ValueError(f"n_steps must be a whole number, 1 or more; got {n_steps}.")
+        sequences = self._sequences(X)
+        if len(sequences) > 1:
+            raise ValueError("forecast takes one sequence; call it for each.")
+        model = self._inferring_model(sequences.X.shape[1])
+        check_constant(model.parameters)
+        means, covariances, _, _ = model.infer(sequences, False)
+        h, P = means[-1], covariances[-1]
+        ahead, spreads = [], []
+        for _ in range(n_steps):
+            h, P = model.A @ h + model.b, model.A @ P @ model.A.T + model.Q
+            P = 0.5 * (P + P.T)
+            ahead.append(model.C @ h + model.c)
+            spreads.append(model.C @ P @ model.C.T + model.R)
+        return np.array(ahead), np.array(spreads)
+
+    def stream(self) -> KalmanStream:
+        """An object that filters observations one at a time, each in microseconds."""
+        return KalmanStream(self._inferring_model(self._n_columns()))
+
+    def sample(self, n_timesteps, initial_state=None, random_state=None):
+        """Draw a sequence from the model.
+
+        Parameters
+        ----------
+        n_timesteps : int
+        initial_state : array-like of shape (n_dim_state,), optional
+        random_state : int or RandomState, optional
+            The estimator's unless given.
+
+        Returns
+        -------
+        states : ndarray of shape (n_timesteps, n_dim_state)
+        observations : masked array of shape (n_timesteps, n_dim_obs)
+        """
+        if not isinstance(n_timesteps, Integral) or n_timesteps < 1:
+            raise ValueError(f"n_timesteps must be a whole number, 1 or more; got {n_timesteps}.")
+        model = self._inferring_model()
+        check_times(model.parameters, n_timesteps)
+        rng = check_random_state(self.random_state if random_state is None else random_state)
+
+        def at(letter, axes, t):
+            value = getattr(model, letter)
+            return value[t] if value.ndim > axes else value
+
+        d, p = model.A.shape[-1], model.C.shape[-2]
+        if initial_state is not None:
+            initial_state = _state("initial_state", initial_state, (d,))
+        states, observations = np.zeros((n_timesteps, d)), np.zeros((n_timesteps, p))
+        for t in range(n_timesteps):
+            if t > 0:
+                states[t] = at("A", 2, t - 1) @ states[t - 1] + at("b", 1, t - 1)
+                states[t] += rng.multivariate_normal(np.zeros(d), at("Q", 2, t - 1))
+            elif initial_state is None:
+                states[0] = rng.multivariate_normal(model.m, model.V)
+            else:
+                states[0] = initial_state
+            observations[t] = at("C", 2, t) @ states[t] + at("c", 1, t)
+            observations[t] += rng.multivariate_normal(np.zeros(p), at("R", 2, t))
+        return states, np.ma.array(observations)
+
+
+def _named(em_vars):
+    """The names in ``em_vars``."""
+    if isinstance(em_vars, str):
+        em_vars = tuple(NAMES) if em_vars == "all" else (em_vars,)
+    try:
+        names = frozenset(em_vars)
+    except TypeError:
+        raise ValueError(f"em_vars should be 'all' or a list of names; got {em_vars!r}.") from None
+    if names - NAMES.keys():
+        raise ValueError(
+            f"em_vars: {sorted(map(str, names - NAMES.keys()))} are not among the parameters "
+            f"{tuple(NAMES)}."
+        )
+    return names
+
+
+def _state(name, value, shape):
+    """A mean or covariance of a state that is passed as an argument."""
+    array = as_numbers(name, value)
+    if array.size == 1:
+        array = array.reshape((1,) * len(shape))
+    if array.shape != shape:
+        raise ValueError(f"{name} should have the shape {shape}; got {array.shape}.")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} contains NaN or infinity.")
+    return array

@@ -1,0 +1,106 @@
+"""The Kalman filter one observation at a time."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..kernels.kalman.stream import forward
+from ..kernels.kalman.system import workspace
+
+__all__ = ["KalmanStream"]
+
+
+class KalmanStream:
+    """Filters observations as they come; a step takes microseconds.
+
+    Made by :meth:`fastem.KalmanFilter.stream`.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (n_dim_state,)
+        The mean of the present state given all observations so far.
+    covariance : ndarray of shape (n_dim_state, n_dim_state)
+        Its covariance.
+    log_likelihood : float
+        The log-likelihood of all observations so far.
+    n_steps : int
+        How many there were.
+    """
+
+    def __init__(self, model):
+        model._check_constant()
+        self._x, self._w, _ = workspace(model.system, 1, model.direct)
+        self._d, self._p = len(model.m), len(model.c)
+        self._mean = np.zeros(self._d)
+        self._covariance = np.zeros((self._d, self._d))
+        self.log_likelihood = 0.0
+        self.n_steps = 0
+
+    @property
+    def mean(self) -> np.ndarray:
+        return self._mean.copy()
+
+    @property
+    def covariance(self) -> np.ndarray:
+        return self._covariance.copy()
+
+    def update(self, observation=None):
+        """Take the next observation.
+
+        Parameters
+        ----------
+        observation : array-like of shape (n_dim_obs,), optional
+            NaN is a missing value; nothing, or None, is a missing step, and so is one with masked
+            values.
+
+        Returns
+        -------
+        mean, covariance : ndarray
+            Of the state now.
+        log_likelihood : float
+            Of this observation given those before.
+
+        Raises
+        ------
+        ValueError
+            If it is not an observation of this model, or has no density. The stream is then as it
+            was before.
+        """
+        row = self._row(observation)
+        mean, covariance = np.empty(self._d), np.empty((self._d, self._d))
+        gained = forward(self._x, self._w, row, self.n_steps > 0, mean, covariance)
+        if math.isnan(gained):
+            raise ValueError(
+                "The numbers overflow: the observation is too large for its square to be a number, "
+                "or the state has grown without bound."
+            )
+        if not gained < np.inf:
+            raise ValueError(
+                "The observation has no density: its covariance C P Cᵀ + R is not positive "
+                "definite. Give the observations some noise (observation_covariance)."
+            )
+        self._mean, self._covariance = mean, covariance
+        self.log_likelihood += gained
+        self.n_steps += 1
+        return mean, covariance, gained
+
+    def _row(self, observation):
+        """The observation as a kernel reads it."""
+        masked = isinstance(observation, np.ma.MaskedArray)
+        missing = masked and np.ma.getmaskarray(observation).any()
+        if observation is None or missing:
+            return np.full(self._p, np.nan)
+        try:
+            row = np.ascontiguousarray(observation, dtype=float).reshape(-1)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"The observation cannot be read as numbers: {error}.") from None
+        if row.shape[0] != self._p:
+            raise ValueError(
+                f"The observation has {row.shape[0]} values, and the model observes {self._p}."
+            )
+        # Of so few numbers Python's own test is the quicker one.
+        if not all(map(math.isfinite, row.tolist())) and np.isinf(row).any():
+            raise ValueError("The observation contains infinity; a missing value is NaN.")
+        return row

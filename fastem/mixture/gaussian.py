@@ -1,0 +1,288 @@
+"""``fastem.GaussianMixture``: scikit-learn's class, fast, online and mergeable."""
+
+from __future__ import annotations
+
+from numbers import Real
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from .. import checks
+from ..families import Gaussian
+from ..learning_rate import DEFAULT_RATE
+from .base import BaseMixture
+from .general import check_weights
+
+__all__ = ["GaussianMixture"]
+
+
+class GaussianMixture(BaseMixture):
+    """A mixture of Gaussians, with the interface of scikit-learn's class of that name.
+
+    From the same start it gives scikit-learn's parameters and lower bounds, iteration by
+    iteration. Beyond it: ``partial_fit``, ``sample_weight``, parameters held fixed, streams of
+    arrays, and input of any real type read in place.
+
+    Parameters
+    ----------
+    n_components : int, default=1
+        The number of components.
+    covariance_type : {'full', 'tied', 'diag', 'spherical'}, default='full'
+        A covariance matrix for each component, one for all, a variance for each column, or one
+        variance for each component.
+    tol : float, default=1e-3
+        EM stops when the mean log-likelihood changes by less.
+    reg_covar : float, default=1e-6
+        Added to the variances of the data in every direction.
+    max_iter : int, default=100
+        The most iterations of EM.
+    n_init : int, default=1
+        The number of starts, of which the best is kept.
+    init_params : {'kmeans', 'k-means++', 'random', 'random_from_data'}, default='kmeans'
+        How responsibilities are first chosen.
+    weights_init, means_init, precisions_init : array-like, optional
+        Parameters to start from.
+    random_state : int, RandomState instance or None, default=None
+    warm_start : bool, default=False
+        Whether ``fit`` goes on from the last fit.
+    verbose : int, default=0
+    verbose_interval : int, default=10
+    learning_rate : 'auto', float, callable or Decay, default='auto'
+        The rate of online learning. ``'auto'`` counts observations: it goes on from those behind
+        the model, and how data are cut into batches hardly matters. A number η, or a function of
+        the step 1, 2, ..., is the rate of a whole batch; a smaller one takes its share of it.
+    batch_size : int or None, default=None
+        Rows of a mini-batch in ``partial_fit``; None takes each call's rows as one
+        batch, and a stream in batches of 1000.
+    memory : {'model', 'statistics'}, default='model'
+        What online learning remembers: the model alone, or running statistics (Cappé, Moulines).
+    fixed : iterable of str, default=()
+        Which of ``"weights"``, ``"means"``, ``"covariances"`` learning leaves alone.
+    n_jobs : int or None, default=None
+        Threads; None: as many as there are cores, one inside a worker. The result does not depend
+        on it.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (n_components,)
+    means_ : ndarray of shape (n_components, n_features)
+    covariances_, precisions_, precisions_cholesky_ : ndarray
+        Of shape (n_components, n_features, n_features) if full, (n_features, n_features) if tied,
+        (n_components, n_features) if diag, (n_components,) if spherical.
+    converged_ : bool
+    n_iter_ : int
+    lower_bound_ : float
+        The mean log-likelihood at the last E-step of the best start.
+    lower_bounds_ : list of float
+        The same for each iteration.
+    n_steps_ : int or float
+        Online steps since the last ``fit``; a batch of a half counts a half.
+    n_observations_ : float
+        The weight of the observations behind the model, of the last ``fit`` and since.
+    n_features_in_, feature_names_in_
+        As usual in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastem import GaussianMixture
+    >>> X = np.array([[1, 2], [1, 4], [1, 0], [10, 2], [10, 4], [10, 0]])
+    >>> model = GaussianMixture(n_components=2, random_state=0).fit(X)
+    >>> model.predict([[0, 0], [12, 3]]) == model.predict([[1, 1], [9, 3]])
+    array([ True,  True])
+    """
+
+    _parameter_constraints = {  # noqa: RUF012
+        **BaseMixture._parameter_constraints,
+        "covariance_type": [StrOptions({"full", "tied", "diag", "spherical"})],
+        "reg_covar": [Interval(Real, 0.0, None, closed="left")],
+        "weights_init": ["array-like", None],
+        "means_init": ["array-like", None],
+        "precisions_init": ["array-like", None],
+    }
+
+    def __init__(
+        self,
+        n_components=1,
+        *,
+        covariance_type="full",
+        tol=1e-3,
+        reg_covar=1e-6,
+        max_iter=100,
+        n_init=1,
+        init_params="kmeans",
+        weights_init=None,
+        means_init=None,
+        precisions_init=None,
+        random_state=None,
+        warm_start=False,
+        verbose=0,
+        verbose_interval=10,
+        learning_rate=DEFAULT_RATE,
+        batch_size=None,
+        memory="model",
+        fixed=(),
+        n_jobs=None,
+    ):
+        self.n_components = n_components
+        self.covariance_type = covariance_type
+        self.tol = tol
+        self.reg_covar = reg_covar
+        self.max_iter = max_iter
+        self.n_init = n_init
+        self.init_params = init_params
+        self.weights_init = weights_init
+        self.means_init = means_init
+        self.precisions_init = precisions_init
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.verbose_interval = verbose_interval
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.memory = memory
+        self.fixed = fixed
+        self.n_jobs = n_jobs
+
+    def _family(self):
+        return Gaussian(self.covariance_type, self.reg_covar)
+
+    def _given_start(self, row):
+        given = {}
+        n_components, n_features = self.n_components, len(row)
+        if self.weights_init is not None:
+            given["weights"] = checks.numbers("weights_init", self.weights_init)
+            check_weights(given["weights"], n_components)
+        if self.means_init is not None:
+            given["means"] = checks.numbers("means_init", self.means_init)
+            _check_shape("means", given["means"], (n_components, n_features))
+        if self.precisions_init is not None:
+            precisions = checks.numbers("precisions_init", self.precisions_init)
+            kind = self.covariance_type
+            _check_shape(f"{kind} precision", precisions, _shape(kind, n_components, n_features))
+            given["covariances"] = _inverse(precisions, kind)
+        return given
+
+    def _first_model(self, model, sample, share):
+        # Where a start knows the components of only a few rows, scikit-learn divides the weights
+        # by the number of all rows, and takes all rows for the tied covariance. It makes no
+        # difference to the responsibilities, but it does to the first lower bound, and to where
+        # EM with a tied covariance goes.
+        if share == 1.0:
+            return model
+        parameters = model.parameters
+        parameters["weights"] = model.weights * share
+        if self.covariance_type == "tied":
+            second = _second_moment(sample) / share
+            means = parameters["means"]
+            covariance = second - (model.weights[:, None] * means).T @ means
+            covariance[np.diag_indices_from(covariance)] += self.reg_covar
+            # Far from the origin that is no covariance in floating point: then the other stays.
+            if (np.linalg.eigvalsh(covariance) > 0).all():
+                parameters["covariances"] = covariance
+        return model.with_parameters(parameters)
+
+    def _generator(self, random_state):
+        # The same draws as scikit-learn's.
+        return random_state
+
+    def _parameter_attributes(self):
+        return (*super()._parameter_attributes(), "precisions_cholesky_", "precisions_")
+
+    def _set_model(self, model):
+        super()._set_model(model)
+        kind = self.covariance_type
+        factors = model.family.precisions_cholesky(model.packed)
+        self.precisions_cholesky_ = factors
+        if kind in ("full", "tied"):
+            self.precisions_ = factors @ np.swapaxes(factors, -1, -2)
+        else:
+            self.precisions_ = factors**2
+
+    def _model(self):
+        # What scikit-learn's class uses to score: attributes set by hand work as they do there.
+        kind = self.covariance_type
+        factors = checks.numbers("precisions_cholesky_", self.precisions_cholesky_)
+        means = checks.numbers("means_", self.means_)
+        weights = checks.numbers("weights_", self.weights_)
+        if means.ndim != 2 or 0 in means.shape:
+            raise ValueError(f"means_ should have two dimensions, but got shape {means.shape}")
+        n_components, n_features = means.shape
+        _check_shape("weights_", weights, (n_components,))
+        shape = _shape(kind, n_components, n_features)
+        if hasattr(self, "covariances_"):
+            covariances = checks.numbers("covariances_", self.covariances_)
+            _check_shape(f"covariances_ ({kind})", covariances, shape)
+        _check_shape(f"precisions_cholesky_ ({kind})", factors, shape)
+        if not hasattr(self, "covariances_"):
+            covariances = _covariances(factors, kind)
+        parameters = {"means": means, "covariances": covariances, "precisions_cholesky": factors}
+        return self._make_model(weights, parameters)
+
+
+def _shape(kind, n_components, n_features):
+    """The shape of covariances, precisions and their factors."""
+    return {
+        "full": (n_components, n_features, n_features),
+        "tied": (n_features, n_features),
+        "diag": (n_components, n_features),
+        "spherical": (n_components,),
+    }[kind]
+
+
+def _second_moment(sample):
+    """The mean of ``x xᵀ`` over the rows, a bounded piece at a time."""
+    n_rows, n_features = sample.X.shape
+    total, weight = np.zeros((n_features, n_features)), 0.0
+    for start in range(0, n_rows, 65536):
+        rows = np.asarray(sample.X[start : start + 65536], dtype=float)
+        if sample.sample_weight is None:
+            total += rows.T @ rows
+            weight += len(rows)
+        else:
+            w = sample.sample_weight[start : start + 65536]
+            total += (w[:, None] * rows).T @ rows
+            weight += w.sum()
+    return total / weight
+
+
+def _covariances(factors, kind):
+    """Covariances from the Cholesky factors of their inverses."""
+    if kind in ("diag", "spherical"):
+        with np.errstate(divide="ignore"):
+            return factors**-2.0
+    try:
+        inverses = np.linalg.inv(factors)
+    except np.linalg.LinAlgError:
+        raise ValueError("precisions_cholesky_ holds a matrix that is singular.") from None
+    return np.swapaxes(inverses, -1, -2) @ inverses
+
+
+def _check_shape(name, array, shape):
+    if array.shape != shape:
+        raise ValueError(
+            f"The parameter '{name}' should have the shape of {shape}, but got {array.shape}"
+        )
+    if not np.isfinite(array).all():
+        raise ValueError(f"The parameter '{name}' contains NaN or infinity.")
+
+
+def _inverse(precisions, kind):
+    """Covariances from precisions, which must be symmetric and positive definite."""
+    if kind in ("diag", "spherical"):
+        if not (precisions > 0).all():
+            raise ValueError(f"'{kind} precision' should be positive")
+        return 1.0 / precisions
+    matrices = precisions if kind == "full" else precisions[None]
+    inverses = np.empty_like(matrices)
+    for k, matrix in enumerate(matrices):
+        try:
+            if not np.allclose(matrix, matrix.T):
+                raise np.linalg.LinAlgError
+            lower = np.linalg.cholesky(matrix)
+        except np.linalg.LinAlgError:
+            raise ValueError(f"'{kind} precision' should be symmetric, positive-definite") from None
+        root = solve_triangular(lower, np.eye(len(matrix)), lower=True)
+        inverses[k] = root.T @ root
+    return inverses if kind == "full" else inverses[0]

@@ -1,0 +1,401 @@
+"""Mixtures of exponential families as four functions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import checks
+from ..components import Components, Gains, pooled_choice
+from ..data.rows import Table, admit, as_data, read_rows, wherever
+from ..families import Family
+from ..families.base import copy_packed
+from ..kernels.mixture import expectation as kernels
+from ..kernels.mixture.online import LEAST_SHARE
+from ..kernels.mixture.online import online as online_kernel
+from ..kernels.mixture.online_rows import ROW_BY_ROW, online_rows
+from ..notices import warn_of_dead
+from ..parallel import add_into, chunks, in_order
+from ..revival import revival
+from ..statistics import Expectation, Statistics
+
+__all__ = ["MixtureModel"]
+
+
+_NO_WEIGHTS = np.empty(0)
+_NO_POSTERIORS = np.empty((0, 0))
+
+_DEAD = (
+    "{count} of {total} components have no points left (numbers {numbers}); they keep their "
+    "parameters and a weight near zero."
+)
+
+
+class MixtureModel(Components):
+    """A mixture: ``p(x) = Σ_k w_k p(x|θ_k)``. The hidden variable is the component.
+
+    Parameters
+    ----------
+    family : Family
+    weights : array of shape (K,)
+    parameters : dict of arrays
+        The family's parameters, components along the first axis.
+    fixed : iterable of str
+        Names of parameters that :meth:`maximize` leaves alone, ``"weights"`` among them.
+    n_jobs : int, optional
+        Threads; None: as many as there are cores, one inside a worker. No influence on the result.
+    """
+
+    def __init__(self, family: Family, weights, parameters, *, fixed=(), n_jobs=None, packed=None):
+        self.family = family.beside_weights()
+        # What is packed comes from another model, which was checked.
+        self.packed = self.family.pack(parameters) if packed is None else packed
+        n_components, self.n_columns = self.family.size(self.packed)
+        self.weights = checks.numbers("weights", weights)
+        if self.weights.shape != (n_components,):
+            raise ValueError(
+                f"weights have the shape {self.weights.shape}, and the other parameters are those "
+                f"of {n_components} components."
+            )
+        if packed is None:
+            _check_weights(self.weights)
+        self.fixed = frozenset(fixed)
+        self.n_jobs = n_jobs
+        #: The components whose death the user was told of; the models made of this one share it.
+        self.told_dead: set[int] = set()
+
+    # The four functions ---------------------------------------------------------------------
+
+    @wherever
+    def expect(self, data) -> Expectation:
+        """``S(V|Θ)``: means over the rows of ``(γ_k, γ_k φ(x))``, and of the log-likelihood."""
+        log_weights = self.log_weights
+
+        def one(X, sample_weight, start, stop):
+            rows, row_weights, log_base, part = self.read(X, sample_weight, start, stop)
+            mass = np.zeros(len(log_weights))
+            buffers = self.family.buffers(self.packed)
+            log_likelihood = kernels.expect(
+                rows,
+                0,
+                len(part),
+                row_weights,
+                _NO_POSTERIORS,
+                log_weights,
+                self.packed,
+                mass,
+                buffers,
+            )
+            if log_base is not None:
+                log_likelihood += (
+                    log_base.sum() if sample_weight is None else (log_base @ row_weights)
+                )
+            total = float(stop - start) if sample_weight is None else row_weights.sum()
+            return np.array([log_likelihood, total]), mass, buffers
+
+        (log_likelihood, total), mass, buffers = self._add_up(one, data)
+        if not total > 0:
+            raise ValueError("The sample weights sum to zero: there is nothing to learn from.")
+        horizon = self.family.horizon(self.packed, total, buffers)
+        blocks = self.family.collect(self.packed, mass, buffers)
+        statistics = Statistics(mass=mass, **blocks) / total
+        return Expectation(statistics, float(log_likelihood / total), float(total), horizon)
+
+    def own(self, horizon=None) -> Statistics:
+        """``S(Θ) = (w_k, w_k E[φ|k])``."""
+        blocks = self.family.own(self.packed, self.weights, horizon)
+        return Statistics(mass=self.weights, **blocks)
+
+    def maximize(self, statistics: Statistics) -> MixtureModel:
+        """``M(S)``: ``w_k ∝ s₀``, ``θ_k = g⁻¹(s₁/s₀)``."""
+        mass = self._mass(statistics)
+        total = mass.sum()
+        if not total > 0:
+            raise ValueError("The statistics have no mass: there is nothing to learn from.")
+        dead = mass < LEAST_SHARE * total
+        warn_of_dead(dead, mass, LEAST_SHARE * total, self.told_dead, _DEAD)
+        weights = self.weights
+        if "weights" not in self.fixed:
+            weights = np.maximum(mass / total, LEAST_SHARE)
+            weights /= weights.sum()
+        blocks = {name: block for name, block in statistics.items() if name != "mass"}
+        alive = np.where(dead, 0.0, mass)
+        packed = self.family.maximize(blocks, alive, self.packed, self.fixed)
+        return self._with(weights, packed)
+
+    def log_joint(self, statistics: Statistics) -> float:
+        """``Q(S, Θ) = Σ_k s₀ log w_k + s₁·θ_k - s₀ G(θ_k)``, without the base measure."""
+        mass = self._mass(statistics)
+        blocks = {name: block for name, block in statistics.items() if name != "mass"}
+        choice = np.sum(mass[mass > 0] * self.log_weights[mass > 0])
+        return float(choice + self.family.log_joint(blocks, mass, self.packed))
+
+    def _mass(self, statistics):
+        return checks.block(checks.statistics_of(statistics), "mass", self.weights.shape)
+
+    def check_statistics(self, statistics: Statistics) -> None:
+        """Raise ``ValueError`` unless these are finite statistics of such a model."""
+        self._mass(statistics)
+        self.family.check_blocks(statistics, self.packed)
+        checks.finite_statistics(statistics)
+
+    # What the algorithms ask besides --------------------------------------------------------
+
+    def revived(self, inertia: Statistics, gained: Statistics, observation, horizon=None):
+        """``inertia``, with more of their own statistics for components that come back."""
+        more = revival(inertia["mass"], gained["mass"], observation)
+        if not more.any():
+            return inertia
+        return inertia + Statistics(mass=more, **self.family.own(self.packed, more, horizon))
+
+    @property
+    def parameters(self) -> dict[str, np.ndarray]:
+        """All parameters by name."""
+        return {"weights": self.weights, **self.family.unpack(self.packed)}
+
+    @property
+    def log_weights(self):
+        with np.errstate(divide="ignore"):
+            return np.log(self.weights)
+
+    def with_parameters(self, parameters) -> MixtureModel:
+        """The same kind of model with other parameters."""
+        parameters = dict(parameters)
+        weights = parameters.pop("weights")
+        return MixtureModel(self.family, weights, parameters, fixed=self.fixed, n_jobs=self.n_jobs)
+
+    def _with(self, weights, packed):
+        model = MixtureModel(
+            self.family, weights, None, fixed=self.fixed, n_jobs=self.n_jobs, packed=packed
+        )
+        model.told_dead = self.told_dead
+        return model
+
+    def check_same_kind(self, other) -> None:
+        """Raise ``ValueError`` unless ``other`` is a mixture of the same kind and size."""
+        if not isinstance(other, MixtureModel):
+            raise ValueError(f"Models of different kinds: a mixture and a {type(other).__name__}.")
+        same = type(self.family) is type(other.family)
+        if not same or self.family.parameter_names != other.family.parameter_names:
+            raise ValueError(f"Models of different kinds: {self.family} and {other.family}.")
+        mine, theirs = self.parameters, other.parameters
+        if mine.keys() != theirs.keys():
+            raise ValueError(f"Models of different kinds: {self.family} and {other.family}.")
+        for name in mine:
+            if mine[name].shape != theirs[name].shape:
+                raise ValueError(
+                    f"Models of different sizes: {name} has shape {mine[name].shape} in one and "
+                    f"{theirs[name].shape} in another."
+                )
+
+    def rules_out(self, statistics: Statistics) -> bool:
+        """Whether the statistics hold what has the probability zero under this model."""
+        mass = statistics["mass"]
+        if ((mass > 0) & (self.weights == 0.0)).any():
+            return True
+        blocks = {name: block for name, block in statistics.items() if name != "mass"}
+        return self.family.rules_out(blocks, mass, self.packed)
+
+    def without_noise(self) -> MixtureModel:
+        """The same model, to which data are what they are: ``expect`` adds no noise to them."""
+        packed = self.family.without_noise(self.packed)
+        return self if packed is self.packed else self._with(self.weights, packed)
+
+    # Aligning: see Components -----------------------------------------------------------------
+
+    def matching_gains(self, other, horizon=None) -> Gains:
+        """``w_h (log w̃_l + E_h[log p(x|l)])``."""
+        relative = self.family.cross(self.packed, other.packed, horizon)
+        w = self.weights[:, None]
+        with np.errstate(invalid="ignore"):
+            return Gains(np.where(w > 0, w * (other.log_weights + relative), 0.0))
+
+    def component_divergences(self, other, horizon=None) -> np.ndarray:
+        """What matching component h to h' of ``other`` adds to the divergence, for all pairs."""
+        itself = np.diag(self.matching_gains(self, horizon).pairs)
+        return itself[:, None] - self.matching_gains(other, horizon).pairs
+
+    def reordered(self, order) -> MixtureModel:
+        """The same model with its components in another order."""
+        parameters = self.family.reorder(self.family.unpack(self.packed), order)
+        model = self._with(self.weights[order], self.family.pack(parameters))
+        model.told_dead = set()  # by other numbers
+        return model
+
+    def arranged(self, other, horizon=None) -> MixtureModel:
+        """The same model with what is inside its components in the order of ``other``'s."""
+        packed = self.family.arranged(self.packed, other.packed, horizon)
+        return self if packed is self.packed else self._with(self.weights, packed)
+
+    def arranged_to_pool(self, first, alphas, horizon=None) -> MixtureModel:
+        """The same, in the order in which components pool best with those of ``first``."""
+        masses = first.weights * alphas[0], self.weights * alphas[1]
+        packed = self.family.arranged_to_pool(
+            first.packed, masses[0], self.packed, masses[1], horizon, first.fixed
+        )
+        return self if packed is self.packed else self._with(self.weights, packed)
+
+    def pooling_gains(self, first, alphas, orders, horizon=None) -> np.ndarray | None:
+        """``Q`` of the combination with ``first``, for orders of the components of this model."""
+        a, b = first.weights * alphas[0], self.weights * alphas[1]
+        components = self.family.pooled_orders(
+            first.packed, a, self.packed, b, orders, horizon, first.fixed
+        )
+        if components is None:
+            return None
+        return components + pooled_choice(a + b[orders], first.weights, "weights" in first.fixed)
+
+    def draw(self, n_samples, rng, horizon=None) -> np.ndarray:
+        """Rows from the model."""
+        return self.draw_with_labels(n_samples, rng, horizon)[0]
+
+    def draw_with_labels(self, n_samples, rng, horizon=None):
+        """Rows from the model, and the components they came from."""
+        p = self.weights / self.weights.sum()
+        labels = rng.choice(len(p), size=n_samples, p=p)
+        parameters = self.family.unpack(self.packed)
+        return self.family.draw(parameters, labels, rng, horizon), labels
+
+    # Passes over data ------------------------------------------------------------------------
+
+    def _tables(self, data):
+        """The tables of one pass, whose rows kernels can take."""
+        # The tables of estimators have been checked, once for all iterations.
+        data_or_stream = as_data(data)
+        looked_at = isinstance(data, Table) or getattr(data_or_stream, "check", None) is not None
+        for table in data_or_stream.tables():
+            yield admit(table, self.family, values=not looked_at)
+
+    def read(self, X, sample_weight, start, stop):
+        """Rows as a kernel reads them, their weights, base measure, and an array to keep alive."""
+        part, log_base = self.family.prepare(X[start:stop])
+        # Kernels trust the width they are told.
+        if part.shape[1] != self.n_columns:
+            raise ValueError(
+                f"The data have {part.shape[1]} columns, and the model has {self.n_columns}."
+            )
+        rows, part = read_rows(part, 0, len(part))
+        row_weights = (
+            _NO_WEIGHTS if sample_weight is None
+            else np.ascontiguousarray(sample_weight[start:stop], dtype=float)
+        )  # fmt: skip
+        return rows, row_weights, log_base, part
+
+    def chunks(self, n_rows, n_columns):
+        """How rows are cut for threads: a function of the sizes alone."""
+        # A thread that comes for its next chunk takes a tenth of a millisecond: a chunk should take
+        # five or more.
+        n_parameters = self.family.n_parameters(self.family.unpack(self.packed))
+        nanoseconds = 6.0 * len(self.weights) + 0.2 * n_parameters
+        return chunks(n_rows, least=max(2048, 4 * n_columns, int(5e6 / nanoseconds)))
+
+    def _add_up(self, function, data):
+        """The sum over chunks of what ``function(X, sample_weight, start, stop)`` returns."""
+        total = None
+        for table in self._tables(data):
+            pieces = self.chunks(*table.X.shape)
+            parts = in_order(
+                lambda piece, t=table: function(t.X, t.sample_weight, *piece), pieces, self.n_jobs
+            )
+            for part in parts:
+                total = part if total is None else add_into(total, part)
+        return total
+
+    def infer(self, X, *, log_totals=False, posteriors=False, labels=False):
+        """Per row of ``X``: log-likelihood, posterior over components, likeliest component."""
+        X = admit(Table(np.asarray(X)), self.family).X
+        n_rows, n_components = len(X), len(self.weights)
+        out_totals = np.empty(n_rows if log_totals else 0)
+        out_posteriors = np.empty((n_rows if posteriors else 0, n_components))
+        out_labels = np.empty(n_rows if labels else 0, dtype=np.int64)
+        log_weights = self.log_weights
+
+        def one(piece):
+            start, stop = piece
+            rows, _, log_base, part = self.read(X, None, start, stop)
+            totals = out_totals[start:stop]
+            kernels.infer(
+                rows, 0, len(part), log_weights, self.packed, totals,
+                out_posteriors[start:stop], out_labels[start:stop],
+            )  # fmt: skip
+            if log_base is not None and log_totals:
+                totals += log_base
+
+        for _ in in_order(one, self.chunks(*X.shape), self.n_jobs):
+            pass
+        return out_totals, out_posteriors, out_labels
+
+    def expect_given(self, data, responsibilities) -> Statistics:
+        """Mean statistics of rows whose responsibilities are given.
+
+        ``responsibilities(start, stop)`` is called in order and returns (stop - start, K).
+        """
+        offset = 0
+        total = None
+        for table in self._tables(data):
+            for start, stop in self.chunks(*table.X.shape):
+                given = np.ascontiguousarray(
+                    responsibilities(offset + start, offset + stop), dtype=float
+                )
+                checks.shaped("responsibilities", given, (stop - start, len(self.weights)))
+                rows, row_weights, _, part = self.read(table.X, table.sample_weight, start, stop)
+                mass = np.zeros(len(self.weights))
+                buffers = self.family.buffers(self.packed)
+                kernels.expect(
+                    rows, 0, len(part), row_weights, given, self.log_weights, self.packed, mass,
+                    buffers,
+                )  # fmt: skip
+                total = (mass, buffers) if total is None else add_into(total, (mass, buffers))
+            offset += len(table.X)
+        mass, buffers = total
+        blocks = self.family.collect(self.packed, mass, buffers)
+        return Statistics(mass=mass, **blocks) / mass.sum()
+
+    def learn_online(self, X, sample_weight, rates, batch_size, memory=None):
+        """Online steps over the rows of ``X`` in order, the loop in a kernel.
+
+        Returns the model after them, the memory after them (None if the model is the memory), and
+        the mean log-likelihood of the rows, each under the model that met it.
+        """
+        X = admit(Table(np.asarray(X), sample_weight), self.family).X
+        checks.check_batch_size(batch_size)
+        rates = checks.check_rates(rates, -(-len(X) // batch_size))
+        if memory is not None:
+            self.check_statistics(memory)
+        packed = copy_packed(self.packed)
+        weights = self.weights.copy()
+        rows, row_weights, log_base, part = self.read(X, sample_weight, 0, len(X))
+        row_by_row = batch_size == 1 and isinstance(packed, ROW_BY_ROW)
+        if row_by_row and memory is None and not self.fixed:
+            total, failed = online_rows(rows, len(part), rates, row_weights, weights, packed)
+        else:
+            if memory is None:
+                mass, buffers = np.zeros(len(weights)), self.family.buffers(packed)
+            else:
+                mass = memory["mass"].copy()
+                buffers = self.family.disperse(memory, packed)
+            total, failed = online_kernel(
+                rows, len(part), batch_size, rates, row_weights, weights, packed, mass, buffers,
+                memory is not None, "weights" in self.fixed, self.family.flags(self.fixed),
+            )  # fmt: skip
+            if memory is not None:
+                memory = Statistics(mass=mass, **self.family.collect(packed, mass, buffers))
+        if failed >= 0:
+            raise ValueError(f"{self.family.failure} (at online step {failed + 1})")
+        if "weights" not in self.fixed:
+            dead = weights <= LEAST_SHARE
+            warn_of_dead(dead, weights, LEAST_SHARE, self.told_dead, _DEAD)
+            weights /= weights.sum()
+        if log_base is not None:
+            total += log_base.sum() if sample_weight is None else log_base @ row_weights
+        count = len(part) if sample_weight is None else row_weights.sum()
+        return self._with(weights, packed), memory, total / count
+
+
+def _check_weights(weights):
+    # They need not sum to one: a start by a few points may leave some of the mass out.
+    wrong = ~((weights >= 0) & (weights < np.inf))
+    if wrong.any():
+        k = int(np.argmax(wrong))
+        raise ValueError(f"weights must be finite and not negative; weights[{k}] is {weights[k]}.")
+    if not weights.any():
+        raise ValueError("weights must not all be zero.")

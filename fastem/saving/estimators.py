@@ -1,0 +1,165 @@
+"""Saving fitted estimators to files and loading them."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+
+import fastem
+
+from .. import checks
+from ..families import Family
+from ..learning_rate import Decay
+from ..lengths import Lengths
+from ..statistics import Statistics
+from . import files
+from .families import family_from_settings
+
+__all__ = ["load", "save"]
+
+
+def save(model, path) -> None:
+    """Write a fitted estimator to one file.
+
+    The file is written whole or not at all: after a crash in the middle the old one is still
+    there. It holds no code (no pickle); arrays come back exact to the bit. A ``random_state`` that
+    is a ``RandomState`` comes back as None; a number is kept.
+
+    Parameters
+    ----------
+    model : estimator
+    path : str or path-like
+    """
+    kinds = _kinds()
+    kind = type(model).__name__
+    if kinds.get(kind) is not type(model):
+        raise TypeError(f"Only fastem's own estimators can be saved; got {kind}.")
+    arrays, settings = {}, {"parameters": {}, "attributes": {}}
+    for name, value in model.get_params(deep=False).items():
+        _put(settings["parameters"], arrays, f"parameter.{name}", name, value)
+    learned = model._learned_attributes()
+    for name, value in vars(model).items():
+        if name in learned:
+            _put(settings["attributes"], arrays, f"attribute.{name}", name, value)
+    files.write(path, kind, settings, arrays)
+
+
+def load(path, *, families=()) -> Any:
+    """Read an estimator that :func:`save` wrote.
+
+    Parameters
+    ----------
+    path : str or path-like
+    families : sequence of Family
+        The families of your own that the model may use, classes or instances: the file holds no
+        code.
+
+    Returns
+    -------
+    estimator
+
+    Raises
+    ------
+    FileError
+        If the file is not one of fastem's, or does not hold what such an estimator can have
+        learned: other attributes, or arrays whose shapes do not agree.
+    """
+    kind, settings, arrays = files.read(path)
+    kinds = _kinds()
+    if kind not in kinds:
+        raise files.FileError(
+            f"{path} holds a {kind}, which this version of fastem does not know. "
+            "Upgrade fastem (pip install --upgrade fastem) to read it."
+        )
+    families = tuple(families)
+    try:
+        parameters, attributes = settings["parameters"], settings["attributes"]
+        unknown = parameters.keys() - inspect.signature(kinds[kind]).parameters.keys()
+        if unknown:
+            raise files.FileError(
+                f"{path} holds a {kind} with the settings {sorted(unknown)}, which this version of "
+                "fastem does not know. Upgrade fastem (pip install --upgrade fastem) to read it."
+            )
+        model = kinds[kind](
+            **{name: _get(entry, arrays, families) for name, entry in parameters.items()}
+        )
+        model._validate_params()
+        unknown = attributes.keys() - set(model._learned_attributes())
+        if unknown:
+            raise files.FileError(
+                f"{path} holds a {kind} with the attributes {sorted(unknown)}, which this version "
+                "of fastem does not know. Upgrade fastem (pip install --upgrade fastem) to read it."
+            )
+        for name, entry in attributes.items():
+            setattr(model, name, _get(entry, arrays, families))
+        model._check_learned()
+    except files.FileError:
+        raise
+    except (KeyError, AttributeError, TypeError, ValueError) as error:
+        raise files.FileError(
+            f"{path} is damaged: it is not what fastem.save writes for a {kind} ({error}). Fetch "
+            "it again from where it came, or save it anew."
+        ) from error
+    return model
+
+
+def _kinds():
+    return {name: getattr(fastem, name) for name in fastem.ESTIMATORS}
+
+
+def _put(entries, arrays, key, name, value):
+    """Store one setting or attribute, as JSON or as arrays."""
+    if isinstance(value, (Statistics, Lengths)):
+        parts = value.to_arrays()
+        for part, array in parts.items():
+            arrays[f"{key}.{part}"] = array
+        kind = "statistics" if isinstance(value, Statistics) else "lengths"
+        entries[name] = {kind: {part: f"{key}.{part}" for part in parts}}
+    elif isinstance(value, Family):
+        entries[name] = {"family": value.to_settings()}
+    elif type(value) is Decay:
+        entries[name] = {"decay": [value.eta0, value.beta]}
+    elif isinstance(value, np.ndarray) and value.dtype.kind in "OU":
+        entries[name] = {"strings": [str(item) for item in value]}
+    elif isinstance(value, np.ndarray):
+        arrays[key] = value
+        entries[name] = {"array": key}
+    elif isinstance(value, dict):
+        inner = {}
+        for part, item in value.items():
+            _put(inner, arrays, f"{key}.{part}", part, item)
+        entries[name] = {"dict": inner}
+    elif isinstance(value, np.random.RandomState):
+        # Only later fits and draws use its state, which they do not repeat anyway.
+        entries[name] = {"value": None}
+    elif callable(value):
+        raise TypeError(
+            f"{name} is a function, and files hold no code. Before saving, set it to a number or "
+            f"fastem.Decay: model.set_params({name}=fastem.Decay()). After loading, set it back."
+        )
+    elif isinstance(value, (tuple, set, frozenset)):
+        entries[name] = {"tuple": sorted(value) if isinstance(value, (set, frozenset)) else value}
+    else:
+        entries[name] = {"value": value}
+
+
+def _get(entry, arrays, families):
+    ((kind, content),) = entry.items()
+    if kind in ("statistics", "lengths"):
+        made = Statistics if kind == "statistics" else Lengths
+        for key in content.values():
+            checks.numbers(key, arrays[key])
+        return made.from_arrays({part: arrays[key] for part, key in content.items()})
+    if kind == "family":
+        return family_from_settings(content, families)
+    if kind == "decay":
+        return Decay(*content)
+    if kind == "strings":
+        return np.array(content, dtype=object)
+    if kind == "array":
+        return arrays[content]
+    if kind == "dict":
+        return {name: _get(item, arrays, families) for name, item in content.items()}
+    return tuple(content) if kind == "tuple" else content

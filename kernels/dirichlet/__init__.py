@@ -1,0 +1,1 @@
+"""Dirichlet distributions: Newton's method, and documents as tables of counts."""

@@ -1,0 +1,426 @@
+"""The Dirichlet density and documents drawn from it.
+
+A document has counts ``v`` of D words, drawn from a topic ``h ~ Dirichlet(α)``. A topic has the
+statistics ``log h``, and a document their expectation given its counts,
+
+    E[log h_j | v] = ψ(v_j + α_j) - ψ(n + α₀) = E[log h_j] + ∂ log p(v) / ∂α_j,
+
+with ``n = Σ v_j`` and ``α₀ = Σ α_j``. The derivative has a term only for each word that occurs,
+which is what makes the cost of a document that of its distinct words.
+
+Documents come as sparse rows: those of document i are the entries ``indptr[i] .. indptr[i+1] - 1``
+of ``indices`` (words) and ``counts``.
+"""
+
+import numpy as np
+
+from ..options import inlined, kernel
+from ..rows import block_width, read_block, whole_groups
+from ..special import digamma, log_factorial, log_gamma, polygamma_changes, trigamma
+
+# Up to this many terms, a sum over c = 0 .. n - 1 is quicker than the special functions.
+_FEW = 16
+
+# As in special.py: Newton's error after a step is about the square of the step; and below this
+# square of the step in the norm of the curvature a full step is sure to rise.
+_LAST_STEP = 1e-8
+_MAX_STEPS = 200
+_MAX_HALVINGS = 50
+_SURE_RISE = 0.01
+
+_STIRLING = (1.0 / 12.0, -1.0 / 360.0, 1.0 / 1260.0, -1.0 / 1680.0)
+
+
+@inlined
+def _stirling_tail(x):
+    """``log Γ(x)`` less Stirling's formula, for ``x`` from 16 on."""
+    r = 1.0 / x
+    s = r * r
+    return r * (_STIRLING[0] + s * (_STIRLING[1] + s * (_STIRLING[2] + s * _STIRLING[3])))
+
+
+@kernel
+def log_rise(a, n):
+    """``log Γ(a + n) - log Γ(a)``, the sum of ``log(a + c)`` over ``c = 0 .. n - 1``."""
+    if n <= _FEW:
+        product = 1.0
+        c = 0.0
+        while c < n:
+            product *= a + c
+            c += 1.0
+        return np.log(product)
+    if a < _FEW:
+        return log_gamma(a + n) - log_gamma(a)
+    # The two are close to each other for large a, and must not be subtracted.
+    top = (a - 0.5) * np.log1p(n / a) + n * (np.log(a + n) - 1.0)
+    return top + _stirling_tail(a + n) - _stirling_tail(a)
+
+
+@kernel
+def digamma_rise(a, n):
+    """``ψ(a + n) - ψ(a)``, the sum of ``1 / (a + c)`` over ``c = 0 .. n - 1``."""
+    if n <= _FEW:
+        total = 0.0
+        c = 0.0
+        while c < n:
+            total += 1.0 / (a + c)
+            c += 1.0
+        return total
+    first, _ = polygamma_changes(a, n)
+    return first
+
+
+@kernel
+def own_statistics(alpha, out):
+    """``out_j = E[log h_j] = ψ(α_j) - ψ(α₀)``."""
+    common = digamma(alpha.sum())
+    for j in range(alpha.shape[0]):
+        out[j] = digamma(alpha[j]) - common
+
+
+@kernel
+def height(alpha, mean_log):
+    """``log Γ(α₀) - Σ log Γ(α_j) + Σ α_j s_j``: Q without its base measure."""
+    total = 0.0
+    value = 0.0
+    for j in range(alpha.shape[0]):
+        total += alpha[j]
+        value += alpha[j] * mean_log[j] - log_gamma(alpha[j])
+    return value + log_gamma(total)
+
+
+@kernel
+def moved(alpha, step, scale, out):
+    """``out``: α after ``scale`` of a step, positive whatever the step is.
+
+    The step is taken in 1/α, in which ``ψ`` is closer to linear where α is small, and no further
+    than to four times α.
+    """
+    for j in range(alpha.shape[0]):
+        out[j] = alpha[j] / (1.0 - min(scale * step[j] / alpha[j], 0.75))
+
+
+@inlined
+def copy_into(source, target):
+    """``target[:] = source``, which would take seconds to compile."""
+    for j in range(target.shape[0]):
+        target[j] = source[j]
+
+
+@kernel
+def newton_step(gradient, curvatures, common, step):
+    """Solve ``(diag(q) - z 1 1ᵀ) step = gradient`` in O(D), by Sherman and Morrison.
+
+    Returns the square of the step in the norm of the curvature, which is not positive if the
+    matrix is not positive definite. An entry of no curvature stays where it is.
+    """
+    shift = 0.0
+    room = 1.0 / common
+    for j in range(gradient.shape[0]):
+        r = 1.0 / curvatures[j] if curvatures[j] > 0.0 else 0.0
+        shift += gradient[j] * r
+        room -= r
+    if not room > 0.0:
+        return 0.0
+    shift /= room
+    length = 0.0
+    for j in range(gradient.shape[0]):
+        step[j] = (gradient[j] + shift) / curvatures[j] if curvatures[j] > 0.0 else 0.0
+        length += step[j] * gradient[j]
+    return length
+
+
+@kernel
+def maximum(mean_log, alpha):
+    """Set α to the top of the concave ``height(α, mean_log)``, which is where
+    ``ψ(α_j) - ψ(α₀) = mean_log_j``; False, and α as it was, if there is none.
+
+    There is one if and only if ``Σ exp(mean_log_j) < 1``. With one word only, h is one whatever
+    α is, and α stays.
+    """
+    n_words = alpha.shape[0]
+    if n_words == 1:
+        return True
+    filled = 0.0
+    for j in range(n_words):
+        filled += np.exp(mean_log[j])
+    if not filled < 1.0:
+        return False
+    here = np.empty(n_words)
+    # Where ψ(x) is taken for log(x - 1/2); or the present α, if that is better already.
+    total = 0.5 * (n_words - filled) / (1.0 - filled)
+    for j in range(n_words):
+        here[j] = 0.5 + (total - 0.5) * np.exp(mean_log[j])
+    if height(alpha, mean_log) >= height(here, mean_log):
+        copy_into(alpha, here)
+    gradient = np.empty(n_words)
+    curvatures = np.empty(n_words)
+    step = np.empty(n_words)
+    new = np.empty(n_words)
+    for _ in range(_MAX_STEPS):
+        total = here.sum()
+        common = digamma(total)
+        for j in range(n_words):
+            gradient[j] = mean_log[j] - (digamma(here[j]) - common)
+            curvatures[j] = trigamma(here[j])
+        expected = newton_step(gradient, curvatures, trigamma(total), step)
+        if not expected > 0.0:  # at the top, or as near to it as rounding lets see
+            break
+        longest = 0.0
+        for j in range(n_words):
+            longest = max(longest, abs(step[j]) / here[j])
+        # Statistics of rounded numbers settle α no better than this.
+        last = longest < max(_LAST_STEP, 4e-16 * total)
+        sure = last or expected < _SURE_RISE
+        level = -np.inf if sure else height(here, mean_log)
+        scale = 1.0
+        risen = False
+        for _ in range(_MAX_HALVINGS):
+            moved(here, step, scale, new)
+            if sure or height(new, mean_log) >= level:
+                risen = True
+                break
+            scale *= 0.5
+        if risen:
+            copy_into(new, here)
+        if last or not risen:
+            break
+    if not np.isfinite(here.sum()):
+        return False
+    copy_into(here, alpha)
+    return True
+
+
+# Documents ------------------------------------------------------------------------------------
+
+
+@inlined
+def sparse_rows_of_block(n_columns):
+    """How many rows of an array are read at a time: the block should stay in the cache."""
+    return whole_groups(min(max(131072 // n_columns, 8), 256))
+
+
+@kernel
+def sparse_rows(rows, n_rows, indptr, indices, counts):
+    """Take the nonzero entries of an array's rows.
+
+    Returns the number of the first entry (row by row) that is not a count, or -1.
+    """
+    n_columns = rows.offsets.shape[0]
+    size = sparse_rows_of_block(n_columns)
+    width = block_width(size)
+    block = np.zeros(n_columns * width)
+    at = 0
+    indptr[0] = 0
+    for first in range(0, n_rows, size):
+        n = min(size, n_rows - first)
+        read_block(rows, first, n, block, width)
+        for i in range(n):
+            for c in range(n_columns):
+                v = block[c * width + i]
+                if v != 0.0:
+                    if not (v > 0.0 and v == np.floor(v) and v < np.inf):
+                        return (first + i) * n_columns + c
+                    indices[at] = c
+                    counts[at] = v
+                    at += 1
+            indptr[first + i + 1] = at
+    return -1
+
+
+@kernel
+def log_likelihoods(indptr, indices, counts, alpha, out):
+    """``out[i]``: the log of the probability of the counts of document i, given its length."""
+    total = alpha.sum()
+    for i in range(out.shape[0]):
+        length = 0.0
+        value = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            v = float(counts[p])
+            length += v
+            value += log_rise(alpha[indices[p]], v) - log_factorial(v)
+        out[i] = value + log_factorial(length) - log_rise(total, length)
+
+
+@kernel
+def add_gradient(indptr, indices, counts, start, stop, weights, alpha, total, gradient):
+    """Add the documents' part of ``∂ log p(v) / ∂α_j`` that is j's own; returns the common part."""
+    common = 0.0
+    for i in range(start, stop):
+        w = weights[i] if weights.shape[0] > 0 else 1.0
+        if w <= 0.0:
+            continue
+        length = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            j = indices[p]
+            v = float(counts[p])
+            length += v
+            gradient[j] += w * digamma_rise(alpha[j], v)
+        common += w * digamma_rise(total, length)
+    return common
+
+
+@inlined
+def next_word(i, words, cumulative):
+    """Word ``i`` of a document of which ``words[:i]`` are drawn: from Pólya's urn.
+
+    It is a new draw from α with probability ``α₀ / (α₀ + i)``, and else a copy of an earlier word:
+    the same law as words drawn from a topic that was drawn first, but for any α, however small,
+    without the topic, whose entries would be rounded to zero.
+    """
+    total = cumulative[cumulative.shape[0] - 1]
+    u = np.random.random() * (total + i)  # noqa: NPY002 (numba's, seeded by the caller)
+    if u >= total:
+        return words[min(int(u - total), i - 1)]
+    low, high = 0, cumulative.shape[0] - 1
+    while low < high:  # the first entry above u
+        middle = (low + high) // 2
+        if cumulative[middle] > u:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@kernel
+def draw_words(cumulative, starts, seed, words):
+    """Draw documents; the words of document i are ``words[starts[i] : starts[i + 1]]``."""
+    np.random.seed(seed)  # noqa: NPY002 (numba's, of this thread)
+    for i in range(starts.shape[0] - 1):
+        document = words[starts[i] : starts[i + 1]]
+        for t in range(starts[i + 1] - starts[i]):
+            document[t] = next_word(t, document, cumulative)
+
+
+@kernel
+def add_pseudo_gradient(lengths, n_lengths, n_pseudo, alpha, cumulative, seen, words, gradient):
+    """``add_gradient`` for ``n_pseudo`` documents drawn from the model, of the given lengths."""
+    total = cumulative[cumulative.shape[0] - 1]
+    common = 0.0
+    for p in range(n_pseudo):
+        length = lengths[p % n_lengths]
+        for t in range(length):
+            j = next_word(t, words, cumulative)
+            words[t] = j
+            gradient[j] += 1.0 / (alpha[j] + seen[j])
+            seen[j] += 1.0
+        common += digamma_rise(total, float(length))
+        for t in range(length):
+            seen[words[t]] = 0.0
+    return common
+
+
+@kernel
+def online(
+    indptr, indices, counts, batch_size, rates, weights, alpha, memory, keep, n_pseudo, seed
+):
+    """Online EM: one step ``α ← M(ρ S(V_t|α) + (1 - ρ) s)`` for each batch of documents, in place.
+
+    ``rates[t]`` is η of step t and ``ρ = η / (1 + η)``. With ``keep``, ``s`` is ``memory``, which
+    becomes what M was given; without it, ``s = S(α)``: exactly if ``n_pseudo`` is zero, or else
+    the mean over as many documents drawn from the model, their lengths those of the batch.
+    Returns the number of the step that found no maximum, or -1.
+    """
+    n_words = alpha.shape[0]
+    n_documents = indptr.shape[0] - 1
+    gradient = np.empty(n_words)
+    target = np.empty(n_words)
+    seen = np.zeros(n_words)
+    cumulative = np.empty(n_words)
+    lengths = np.empty(batch_size, np.int64)
+    words = np.empty(0, np.int64)
+    step = 0
+    if n_pseudo > 0:
+        np.random.seed(seed)  # noqa: NPY002 (numba's, of this thread)
+    for start in range(0, n_documents, batch_size):
+        stop = min(start + batch_size, n_documents)
+        eta = rates[step]
+        step += 1
+        weight = float(stop - start)
+        if weights.shape[0] > 0:
+            weight = 0.0
+            for i in range(start, stop):
+                weight += weights[i]
+        if not weight > 0.0:
+            continue
+        rho = eta / (1.0 + eta) if eta < np.inf else 1.0
+        total = alpha.sum()
+        for j in range(n_words):
+            gradient[j] = 0.0
+        common = add_gradient(
+            indptr, indices, counts, start, stop, weights, alpha, total, gradient
+        )  # fmt: skip
+        own_statistics(alpha, target)
+        if keep:
+            for j in range(n_words):
+                new = target[j] + (gradient[j] - common) / weight
+                memory[j] = rho * new + (1.0 - rho) * memory[j]
+                target[j] = memory[j]
+        else:
+            # Both parts are S(α) plus a gradient.
+            for j in range(n_words):
+                target[j] += rho * (gradient[j] - common) / weight
+        if n_pseudo > 0 and not keep:
+            longest = 0
+            kept = 0
+            for i in range(start, stop):
+                if weights.shape[0] > 0 and weights[i] <= 0.0:
+                    continue
+                length = 0
+                for p in range(indptr[i], indptr[i + 1]):
+                    length += int(counts[p])
+                lengths[kept] = length
+                kept += 1
+                longest = max(longest, length)
+            if words.shape[0] < longest:
+                words = np.empty(longest, np.int64)
+            running = 0.0
+            for j in range(n_words):
+                gradient[j] = 0.0
+                running += alpha[j]
+                cumulative[j] = running
+            common = add_pseudo_gradient(
+                lengths, kept, n_pseudo, alpha, cumulative, seen, words, gradient
+            )  # fmt: skip
+            for j in range(n_words):
+                target[j] += (1.0 - rho) * (gradient[j] - common) / n_pseudo
+        if not maximum(target, alpha):
+            return step - 1
+    return -1
+
+
+# Topics that are observed ---------------------------------------------------------------------
+
+
+@kernel
+def add_log_topics(rows, n_rows, weights, alpha, sums, log_densities):
+    """``sums_j += Σ_i w_i log h_ij``; ``log_densities[i] = log p(h_i)``, unless it is empty.
+
+    ``weights`` is empty when every row counts once. Returns the number of the first entry (row by
+    row) that is not positive, or -1.
+    """
+    n_columns = rows.offsets.shape[0]
+    size = sparse_rows_of_block(n_columns)
+    width = block_width(size)
+    block = np.zeros(n_columns * width)
+    constant = log_gamma(alpha.sum())
+    for j in range(n_columns):
+        constant -= log_gamma(alpha[j])
+    for first in range(0, n_rows, size):
+        n = min(size, n_rows - first)
+        read_block(rows, first, n, block, width)
+        if log_densities.shape[0] > 0:
+            for i in range(n):
+                log_densities[first + i] = constant
+        for c in range(n_columns):
+            for i in range(n):
+                h = block[c * width + i]
+                if not (h > 0.0 and h < np.inf):
+                    return (first + i) * n_columns + c
+                log_h = np.log(h)
+                if log_densities.shape[0] > 0:
+                    log_densities[first + i] += (alpha[c] - 1.0) * log_h
+                if weights.shape[0] > 0:
+                    log_h *= weights[first + i]
+                sums[c] += log_h
+    return -1

@@ -1,0 +1,1 @@
+"""Families of distributions inside kernels, one file each."""

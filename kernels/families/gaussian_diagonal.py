@@ -1,0 +1,164 @@
+"""Gaussian components with independent columns: a variance per column, or one for all columns.
+
+``log N(x; m, v) = -½ Σ_c (x_c - m_c)² / v_c - ½ Σ_c log 2πv_c``, about the present means.
+"""
+
+from collections import namedtuple
+
+import numpy as np
+
+from .. import simd
+from ..options import implements, kernel
+from ..products import add_chosen_moments, add_moments, subtract_distances
+from ..rows import BLOCK_ROWS, whole_groups
+from .base import (
+    accumulate,
+    add_own,
+    block_rows,
+    columns_of,
+    horizon_of,
+    log_density,
+    maximize,
+    refresh,
+)
+from .gaussian_full import HALF_LOG_2PI, NOTHING
+
+#: means, variances (K, D); scales (K, D), 1/√(2 v); offsets (K,); spherical, whether a component
+#: has one variance for all columns; blur as for full covariances.
+DiagonalGaussian = namedtuple("DiagonalGaussian", "means variances scales offsets spherical blur")
+
+#: first, second (K, D): Σ γ (x - m) and Σ γ (x - m)².
+DiagonalMoments = namedtuple("DiagonalMoments", "first second")
+
+#: No variance is smaller: the smallest number that has all its digits.
+_TINY = 2.2250738585072014e-308
+
+
+@implements(columns_of, DiagonalGaussian)
+def _columns_of(family):
+    return family.means.shape[1]
+
+
+@implements(block_rows, DiagonalGaussian)
+def _block_rows(family):
+    return 2 * BLOCK_ROWS
+
+
+@implements(log_density, DiagonalGaussian)
+def _log_density(family, block, width, n, log_p, work):
+    n_components = family.means.shape[0]
+    filled = whole_groups(n)
+    for k in range(n_components):
+        for i in range(filled):
+            log_p[k, i] += family.offsets[k]
+    subtract_distances(block, width, filled, family.means, family.scales, log_p.reshape(-1))
+
+
+@implements(accumulate, DiagonalGaussian)
+def _accumulate(family, block, width, n, gamma, moments, work):
+    n_components, n_columns = family.means.shape
+    n_chosen = 0
+    for k in range(n_components):
+        for i in range(n):
+            n_chosen += gamma[k, i] > NOTHING
+    # A row by itself costs twice as much as one among others, and each component has up to three
+    # rows more, to make whole fours.
+    if 2 * n_chosen < n * n_components:
+        chosen = np.zeros(n_chosen + 3 * n_components, dtype=np.int64)
+        weights = np.zeros(n_chosen + 3 * n_components)
+        starts = np.zeros(n_components + 1, dtype=np.int64)
+        for k in range(n_components):
+            j = starts[k]
+            for i in range(n):
+                if gamma[k, i] > NOTHING:
+                    chosen[j] = i
+                    weights[j] = gamma[k, i]
+                    j += 1
+            starts[k + 1] = (j + 3) // 4 * 4
+        add_chosen_moments(
+            block, width, chosen, starts, weights, family.means, moments.first, moments.second
+        )
+    else:
+        add_moments(
+            block, width, whole_groups(n), gamma.reshape(-1), family.means, moments.first,
+            moments.second,
+        )  # fmt: skip
+    for k in range(n_components):
+        total = 0.0
+        for i in range(n):
+            total += gamma[k, i]
+        for c in range(n_columns):
+            moments.second[k, c] += family.blur * total
+
+
+@implements(horizon_of, DiagonalGaussian)
+def _horizon_of(family, total, moments):
+    return 1.0
+
+
+@implements(add_own, DiagonalGaussian)
+def _add_own(family, mass, moments, horizon):
+    n_components, n_columns = family.means.shape
+    for k in range(n_components):
+        for c in range(n_columns):
+            moments.second[k, c] += mass[k] * family.variances[k, c]
+
+
+@implements(maximize, DiagonalGaussian)
+def _maximize(family, mass, moments, fixed):
+    n_components, n_columns = family.means.shape
+    for k in range(n_components):
+        if mass[k] <= 0.0:
+            continue
+        if not fixed[0]:
+            for c in range(n_columns):
+                shift = moments.first[k, c] / mass[k]
+                moments.second[k, c] -= shift * moments.first[k, c]
+                family.means[k, c] += shift
+                moments.first[k, c] = 0.0
+        if not fixed[1]:
+            mean_variance = 0.0
+            for c in range(n_columns):
+                family.variances[k, c] = moments.second[k, c] / mass[k]
+                mean_variance += family.variances[k, c] / n_columns
+            if family.spherical:
+                for c in range(n_columns):
+                    family.variances[k, c] = mean_variance
+    return True
+
+
+@kernel
+def refresh_component(family, k):
+    """Recompute the scales and the offset of component ``k``; False if that is impossible."""
+    variances, scales = family.variances[k], family.scales[k]
+    n_columns = variances.shape[0]
+    n_possible = 0
+    for c in range(n_columns):
+        variance = variances[c]
+        n_possible += _TINY <= variance < np.inf
+        scales[c] = 1.0 / np.sqrt(2.0 * variance)
+    if n_possible < n_columns:
+        return False
+    whole = n_columns // 4 * 4
+    logs = simd.splat(0.0)
+    for c in range(0, whole, 4):
+        logs = logs + simd.log(simd.load(variances, c))
+    total = simd.total(logs)
+    for c in range(whole, n_columns):
+        total += np.log(variances[c])
+    family.offsets[k] = -0.5 * total - n_columns * HALF_LOG_2PI
+    return True
+
+
+@kernel
+def refresh_diagonal(family):
+    """Recompute scales and offsets; False if a variance is not positive and finite."""
+    done = True
+    for k in range(family.means.shape[0]):
+        done = refresh_component(family, k) and done
+    return done
+
+
+@implements(refresh, DiagonalGaussian)
+def _refresh(family):
+    return refresh_diagonal(family)

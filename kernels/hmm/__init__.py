@@ -1,0 +1,1 @@
+"""Hidden Markov models: emissions, recursions, usages, and the online loop."""

@@ -1,0 +1,320 @@
+"""Densities of the observations in every state, read and scaled for the recursions.
+
+``b_t(k) = p(v_t|k) / max_k p(v_t|k)``; the logarithm of the largest is kept as the shift of the
+step. An absorbing state can be met in the last step only, and a sequence that ended by absorption
+meets nothing else there: what cannot be has the density zero.
+"""
+
+import numpy as np
+
+from .. import simd
+from ..families.base import accumulate, block_rows, log_density
+from ..options import inlined, kernel
+from ..rows import GROUP, block_width, check_rows, load_four, load_one, read_block, whole_groups
+from .chain import padded_states
+
+#: Log-densities below this are those of what cannot be.
+LEAST = -1e300
+
+#: What a missing value is replaced by in a block; any value that every family allows will do.
+ANY_VALUE = 0.5
+
+
+@inlined
+def emission_space(family, size, n_columns, n_rows):
+    """Buffers for blocks of at most ``n_rows``: rows of a block, block, work, log_p."""
+    rows = max(min(block_rows(family), whole_groups(n_rows)), GROUP)
+    width = block_width(rows)
+    block = np.empty(n_columns * width)
+    work = np.empty(2 * (n_columns + 4) * width)
+    log_p = np.empty((size, width))
+    return rows, block, work, log_p
+
+
+@kernel
+def describe_lanes(batch, layout, unit, lanes):
+    """First and last row, length and cut-off flag of the eight sequences of a unit."""
+    firsts, lasts, lengths, cut_off = lanes
+    for lane in range(GROUP):
+        filled = lane < layout.count[unit]
+        # A lane without a sequence reads the first one, and counts for nothing.
+        s = layout.order[layout.first[unit] + (lane if filled else 0)]
+        firsts[lane] = batch.starts[s]
+        lasts[lane] = batch.starts[s] + batch.lengths[s] - 1
+        lengths[lane] = batch.lengths[s] if filled else 0
+        cut_off[lane] = batch.cut_off[s] if batch.cut_off.shape[0] > 0 else 0
+
+
+@inlined
+def lane_buffers():
+    """Room for what ``describe_lanes`` says."""
+    return (
+        np.zeros(GROUP, dtype=np.int64),
+        np.zeros(GROUP, dtype=np.int64),
+        np.zeros(GROUP, dtype=np.int64),
+        np.zeros(GROUP, dtype=np.uint8),
+    )
+
+
+@kernel
+def read_lanes(rows, firsts, lasts, t, n_steps, block, width):
+    """Copy steps ``t .. t + n_steps - 1`` of eight sequences into ``block``, side by side.
+
+    A sequence lies in rows ``firsts[lane] .. lasts[lane]``; beyond its end the last is repeated.
+    """
+    n_columns = rows.offsets.shape[0]
+    code, stride = rows.code, rows.row_stride
+    whole_columns = n_columns // 4 * 4 if rows.contiguous else 0
+    at = np.empty(GROUP, dtype=np.int64)
+    for s in range(n_steps):
+        for lane in range(GROUP):
+            i = min(firsts[lane] + t + s, lasts[lane])
+            check_rows(rows, i, i)
+            at[lane] = rows.address + i * stride
+        for c in range(0, whole_columns, 4):
+            offset = rows.offsets[c]
+            to = c * width + s * GROUP
+            x0 = load_four(at[0] + offset, code)
+            x1 = load_four(at[1] + offset, code)
+            x2 = load_four(at[2] + offset, code)
+            x3 = load_four(at[3] + offset, code)
+            simd.store_transposed(block, to, width, x0, x1, x2, x3)
+            x0 = load_four(at[4] + offset, code)
+            x1 = load_four(at[5] + offset, code)
+            x2 = load_four(at[6] + offset, code)
+            x3 = load_four(at[7] + offset, code)
+            simd.store_transposed(block, to + 4, width, x0, x1, x2, x3)
+        for c in range(whole_columns, n_columns):
+            for lane in range(GROUP):
+                block[c * width + s * GROUP + lane] = load_one(at[lane] + rows.offsets[c], code)
+
+
+@kernel
+def hide_missing(block, n_columns, width, n, weights, size):
+    """Put other values for missing ones, and zero for the weights of their rows, (size, width)."""
+    for i in range(n):
+        hidden = False
+        for c in range(n_columns):
+            x = block[c * width + i]
+            if x != x:
+                hidden = True
+                block[c * width + i] = ANY_VALUE
+        if hidden:
+            for k in range(size):
+                weights[k * width + i] = 0.0
+
+
+@kernel
+def allow_lanes(chain, cut_off, lengths, t, n_steps, log_p):
+    """Fill log_p with 0 where a state can be at steps ``t ..`` of eight sequences, -inf elsewhere.
+
+    ``cut_off[lane]`` is one if the sequence ends without absorption.
+    """
+    size, width = log_p.shape
+    for k in range(size):
+        usual = 0.0 if k < chain.n_states else -np.inf
+        if chain.absorbing.shape[0] > 0 and k < chain.n_states and chain.absorbing[k]:
+            usual = -np.inf
+        for i in range(width):
+            log_p[k, i] = usual
+    if chain.absorbing.shape[0] > 0:
+        for lane in range(GROUP):
+            s = lengths[lane] - 1 - t
+            if 0 <= s < n_steps and not cut_off[lane]:
+                for k in range(chain.n_states):
+                    log_p[k, s * GROUP + lane] = 0.0 if chain.absorbing[k] else -np.inf
+
+
+@kernel
+def allow_alone(chain, cut_off, length, t, n, log_p):
+    """As ``allow_lanes`` for steps ``t .. t + n - 1`` of one sequence."""
+    size, width = log_p.shape
+    for k in range(size):
+        usual = 0.0 if k < chain.n_states else -np.inf
+        if chain.absorbing.shape[0] > 0 and k < chain.n_states and chain.absorbing[k]:
+            usual = -np.inf
+        for i in range(width):
+            log_p[k, i] = usual
+    if chain.absorbing.shape[0] > 0:
+        s = length - 1 - t
+        if 0 <= s < n and not cut_off:
+            for k in range(chain.n_states):
+                log_p[k, s] = 0.0 if chain.absorbing[k] else -np.inf
+
+
+@inlined
+def possible(log_p):
+    """A log-density, minus infinity if it is that of what cannot be."""
+    return log_p if log_p > LEAST else -np.inf
+
+
+@kernel
+def scale_lanes(log_p, size, log_width, n, b, width, at, shifts):
+    """``b[k, at + i] = exp(log_p[k, i] - shifts[at + i])``, the shift being the largest over k."""
+    for i in range(0, n, 4):
+        top = simd.splat(LEAST)
+        for k in range(size):
+            top = simd.maximum(simd.load(log_p, k * log_width + i), top)
+        simd.store(shifts, at + i, top)
+        for k in range(size):
+            x = simd.exp(simd.load(log_p, k * log_width + i) - top)
+            simd.store(b, k * width + at + i, x)
+
+
+@kernel
+def scale_alone(log_p, size, log_width, n, b, t, shifts):
+    """As ``scale_lanes``, with the states of a step side by side: ``b[(t + i) * size + k]``."""
+    for i in range(0, n, 4):
+        top = simd.splat(LEAST)
+        for k in range(size):
+            top = simd.maximum(simd.load(log_p, k * log_width + i), top)
+        simd.store(shifts, t + i, top)
+        for k in range(0, size, 4):
+            at = k * log_width + i
+            x0 = simd.exp(simd.load(log_p, at) - top)
+            x1 = simd.exp(simd.load(log_p, at + log_width) - top)
+            x2 = simd.exp(simd.load(log_p, at + 2 * log_width) - top)
+            x3 = simd.exp(simd.load(log_p, at + 3 * log_width) - top)
+            simd.store_transposed(b, (t + i) * size + k, size, x0, x1, x2, x3)
+
+
+@kernel
+def transpose(a, n_rows, size, out, width):
+    """``out[k * width + i] = a[i * size + k]`` for ``n_rows`` rounded up to fours."""
+    for i in range(0, n_rows, 4):
+        for k in range(0, size, 4):
+            at = i * size + k
+            simd.store_transposed(
+                out, k * width + i, width, simd.load(a, at), simd.load(a, at + size),
+                simd.load(a, at + 2 * size), simd.load(a, at + 3 * size),
+            )  # fmt: skip
+
+
+@kernel
+def emit_lanes(chain, family, batch, layout, first_unit, last_unit, logarithms, b, shifts):
+    """Fill ``b`` and ``shifts`` for units ``first_unit .. last_unit - 1``, side by side.
+
+    With ``logarithms`` the log-densities come in ``b`` as they are.
+    """
+    size = padded_states(chain.n_states)
+    n_columns = batch.rows.offsets.shape[0]
+    lanes = lane_buffers()
+    firsts, lasts, lengths, cut_off = lanes
+    rows, block, work, log_p = emission_space(
+        family, size, n_columns, layout.steps[first_unit] * GROUP
+    )
+    log_width = log_p.shape[1]
+    flat = log_p.reshape(-1)
+    for unit in range(first_unit, last_unit):
+        at = layout.at[unit] - layout.at[first_unit]
+        step_at = layout.step_at[unit] - layout.step_at[first_unit]
+        n_steps = layout.steps[unit]
+        width = (n_steps + 1) * GROUP
+        describe_lanes(batch, layout, unit, lanes)
+        for t in range(0, n_steps, rows // GROUP):
+            steps = min(rows // GROUP, n_steps - t)
+            n = steps * GROUP
+            read_lanes(batch.rows, firsts, lasts, t, steps, block, log_width)
+            allow_lanes(chain, cut_off, lengths, t, steps, log_p)
+            if batch.missing:
+                hide_missing(block, n_columns, log_width, n, flat, 0)
+            log_density(family, block, log_width, n, log_p, work)
+            if logarithms:
+                for k in range(size):
+                    for i in range(n):
+                        b[at + k * width + t * GROUP + i] = possible(log_p[k, i])
+            else:
+                scale_lanes(flat, size, log_width, n, b[at:], width, t * GROUP, shifts[step_at:])
+
+
+@kernel
+def emit_alone(chain, family, batch, s, start, stop, logarithms, b, shifts):
+    """Fill ``b`` and ``shifts``, from their beginning, for steps of sequence ``s``.
+
+    With ``logarithms`` the log-densities come in ``b`` as they are.
+    """
+    size = padded_states(chain.n_states)
+    n_columns = batch.rows.offsets.shape[0]
+    length = batch.lengths[s]
+    cut_off = batch.cut_off[s] if batch.cut_off.shape[0] > 0 else 0
+    rows, block, work, log_p = emission_space(family, size, n_columns, stop - start)
+    log_width = log_p.shape[1]
+    flat = log_p.reshape(-1)
+    for t in range(start, stop, rows):
+        n = min(rows, stop - t)
+        read_block(batch.rows, batch.starts[s] + t, n, block, log_width)
+        allow_alone(chain, cut_off, length, t, n, log_p)
+        if batch.missing:
+            hide_missing(block, n_columns, log_width, n, flat, 0)
+        log_density(family, block, log_width, n, log_p, work)
+        if logarithms:
+            for i in range(n):
+                for k in range(size):
+                    b[(t - start + i) * size + k] = possible(log_p[k, i])
+        else:
+            scale_alone(flat, size, log_width, n, b, t - start, shifts)
+
+
+@kernel
+def add_mass(weights, n_states, n, mass):
+    """``mass[k] += Σ_i weights[k, i]``; weights up to a whole group of rows are set to zero."""
+    for k in range(n_states):
+        total = 0.0
+        for i in range(n):
+            total += weights[k, i]
+        mass[k] += total
+        for i in range(n, whole_groups(n)):
+            weights[k, i] = 0.0
+
+
+@kernel
+def absorb_lanes(
+    n_states, family, batch, layout, first_unit, last_unit, gamma, mass, statistics
+):  # fmt: skip
+    """Add ``Σ γ (1, φ(v))`` over the steps of units, γ where ``emit_lanes`` had ``b``.
+
+    Rows with missing values are left to ``missing.absorb_missing_lanes``.
+    """
+    size = padded_states(n_states)
+    n_columns = batch.rows.offsets.shape[0]
+    lanes = lane_buffers()
+    firsts, lasts, _, _ = lanes
+    rows, block, work, weights = emission_space(
+        family, size, n_columns, layout.steps[first_unit] * GROUP
+    )
+    block_length = weights.shape[1]
+    flat = weights.reshape(-1)
+    for unit in range(first_unit, last_unit):
+        at = layout.at[unit] - layout.at[first_unit]
+        n_steps = layout.steps[unit]
+        width = (n_steps + 1) * GROUP
+        describe_lanes(batch, layout, unit, lanes)
+        for t in range(0, n_steps, rows // GROUP):
+            steps = min(rows // GROUP, n_steps - t)
+            n = steps * GROUP
+            read_lanes(batch.rows, firsts, lasts, t, steps, block, block_length)
+            for k in range(n_states):
+                for i in range(0, n, 4):
+                    x = simd.load(gamma, at + k * width + t * GROUP + i)
+                    simd.store(flat, k * block_length + i, x)
+            if batch.missing:
+                hide_missing(block, n_columns, block_length, n, flat, size)
+            add_mass(weights, n_states, n, mass)
+            accumulate(family, block, block_length, n, weights, statistics, work)
+
+
+@kernel
+def absorb_alone(n_states, family, batch, s, start, stop, gamma, mass, statistics):
+    """As ``absorb_lanes`` for steps of sequence ``s``, γ where ``emit_alone`` had ``b``."""
+    size = padded_states(n_states)
+    n_columns = batch.rows.offsets.shape[0]
+    rows, block, work, weights = emission_space(family, size, n_columns, stop - start)
+    block_length = weights.shape[1]
+    for t in range(start, stop, rows):
+        n = min(rows, stop - t)
+        read_block(batch.rows, batch.starts[s] + t, n, block, block_length)
+        transpose(gamma[(t - start) * size :], n, size, weights.reshape(-1), block_length)
+        if batch.missing:
+            hide_missing(block, n_columns, block_length, n, weights.reshape(-1), size)
+        add_mass(weights, n_states, n, mass)
+        accumulate(family, block, block_length, n, weights, statistics, work)

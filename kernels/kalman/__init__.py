@@ -1,0 +1,1 @@
+"""Kalman filters, in one flat array: filter, smoother, statistics, maximum, online loop."""

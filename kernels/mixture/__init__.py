@@ -1,0 +1,1 @@
+"""Mixtures: one pass over the rows, and the online loops."""

@@ -1,0 +1,126 @@
+"""Every Python block of the README and the documents runs as it is printed, page by page."""
+
+import doctest
+import functools
+import re
+import sys
+import types
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+PAGES = [
+    path for path in [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
+    if BLOCK.search(path.read_text())
+]  # fmt: skip
+
+
+def blocks(page):
+    """The blocks of a page, each with the number of its first line."""
+    text = page.read_text()
+    for found in BLOCK.finditer(text):
+        yield found[1], text[: found.start(1)].count("\n") + 1
+
+
+def test_all_fences_of_python_are_found():
+    for page in PAGES:
+        fences = re.findall(r"^\s*(?:```|~~~) *py", page.read_text(), re.MULTILINE)
+        assert len(fences) == len(list(blocks(page))), page.name
+    assert {page.name for page in PAGES} >= {"README.md", "hmm.md", "kalman.md", "dirichlet.md"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+def test_a_page_runs_as_printed(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, stand_in in (("ray", fake_ray), ("pyspark", fake_pyspark)):
+        if find_spec(name) is None:
+            for module, content in stand_in().items():
+                monkeypatch.setitem(sys.modules, module, content)
+    scope = {"__name__": "__main__"}
+    try:
+        for source, line in blocks(page):
+            if source.startswith(">>>"):
+                check_session(source, scope, page, line)
+                continue
+            # Lines are counted as on the page, so that an error points there.
+            code = compile("\n" * (line - 1) + source, str(page), "exec")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                exec(code, scope)
+    finally:
+        if "client" in scope:
+            scope["client"].shutdown()
+
+
+def check_session(source, scope, page, line):
+    """Run a session of the interpreter, and compare what it prints."""
+    test = doctest.DocTestParser().get_doctest(source, scope, page.name, str(page), line - 1)
+    runner = doctest.DocTestRunner()
+    said = []
+    results = runner.run(test, out=said.append, clear_globs=False)
+    assert results.attempted > 0
+    assert results.failed == 0, "".join(said)
+    scope.update(test.globs)
+
+
+# Engines that are not installed for the tests, as far as the page uses them --------------------
+
+
+def fake_ray():
+    """Ray with everything in this process."""
+
+    def remote(kind):
+        class Actor:
+            @staticmethod
+            def remote(*arguments):
+                actor = kind(*arguments)
+                methods = {
+                    name: types.SimpleNamespace(remote=getattr(actor, name))
+                    for name in vars(kind) if not name.startswith("_")
+                }  # fmt: skip
+                return types.SimpleNamespace(**methods)
+
+        return Actor
+
+    ray = types.ModuleType("ray")
+    ray.remote, ray.put, ray.get = remote, lambda value: value, list
+    return {"ray": ray}
+
+
+class Rows:
+    """A distributed data set in a list."""
+
+    def __init__(self, items):
+        self.items = list(items)
+
+    def map(self, function):
+        return Rows(map(function, self.items))
+
+    def cache(self):
+        return self
+
+    def first(self):
+        return self.items[0]
+
+    def treeReduce(self, function):
+        return functools.reduce(function, self.items)
+
+
+def fake_pyspark():
+    """Spark with everything in this process."""
+    context = types.SimpleNamespace(
+        parallelize=lambda items, n_slices: Rows(items),
+        broadcast=lambda value: types.SimpleNamespace(value=value),
+    )
+    session = types.SimpleNamespace(sparkContext=context)
+    sql = types.ModuleType("pyspark.sql")
+    sql.SparkSession = types.SimpleNamespace(
+        builder=types.SimpleNamespace(getOrCreate=lambda: session)
+    )
+    pyspark = types.ModuleType("pyspark")
+    pyspark.sql = sql
+    return {"pyspark": pyspark, "pyspark.sql": sql}
