@@ -1,39 +1,98 @@
 """The algorithms, each written once, for any model.
 
-A model is a value with four functions: ``expect`` S(V|Θ), ``own`` S(Θ), ``maximize`` M and
-``log_joint`` Q. Everything below is made of these, and of the fact that statistics add and scale.
+A model is a value with four functions (see :mod:`fastem.model`): ``expect`` S(V|Θ), ``own`` S(Θ),
+``maximize`` M and ``log_joint`` Q. Everything below consists of these, and of the fact that
+statistics add and scale. There are two loops, :func:`fit` and :func:`learn`, and estimators on one
+machine or on many run these two.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .learning_rate import rates, step_size
-from .statistics import Statistics
+from . import checks
+from .data.batches import batch_of_weight
+from .data.remote import Remote
+from .learning_rate import Clock, batch_weights, rates, schedule, step_size
+from .statistics import Expectation, Learned, Statistics
 
-__all__ = ["NoDivergence", "align", "average", "batch", "combine", "combine_aligned", "divergence",
-           "online", "own_by_simulation", "step", "step_loss", "upper_bound"]  # fmt: skip
+if TYPE_CHECKING:
+    from .model import Model
+    from .stopping import StoppingRule
+
+__all__ = ["Fitted", "NoDivergence", "Progress", "align", "average", "batch", "combine",
+           "combine_aligned", "divergence", "expect", "fit", "learn", "online",
+           "own_by_simulation", "step", "step_loss", "take_steps", "upper_bound"]  # fmt: skip
 
 
 class NoDivergence(ValueError):
     """There is no divergence between two models: their joint laws have no densities."""
 
 
-def batch(model, data):
-    """One step of batch EM: ``M(S(V|Θ))``.
+# Batch EM --------------------------------------------------------------------------------------
 
-    Returns
-    -------
+
+def expect(model: Model, data) -> Expectation:
+    """``S(V|Θ)`` of data on this machine, or of shards on others, whose expectations add."""
+    if isinstance(data, Remote):
+        return data.sum(model.with_n_jobs(data.n_jobs).expect)
+    return model.expect(data)
+
+
+def batch(model: Model, data) -> Model:
+    """One step of batch EM: ``M(S(V|Θ))``."""
+    return model.maximize(expect(model, data).statistics)
+
+
+class Fitted(NamedTuple):
+    """What :func:`fit` returns."""
+
+    model: Any
+    #: The last expectation; None if there were no iterations.
+    expectation: Expectation | None
+
+
+def fit(
+    model: Model, data, stopping: StoppingRule, maximize: Callable | None = None
+) -> Fitted:  # fmt: skip
+    """Batch EM: ``Θ ← M(S(V|Θ))`` until a rule says stop.
+
+    Parameters
+    ----------
     model
-        The next model.
+        The initial model.
+    data
+        Anything that ``model.expect`` accepts, or :class:`~fastem.data.remote.Remote`.
+    stopping : StoppingRule
+        It also keeps the log-likelihood of each iteration.
+    maximize : callable, optional
+        Another M-step, with a prior for instance: a function of the model and its expectation. By
+        default ``model.maximize(expectation.statistics)``.
     """
-    return model.maximize(model.expect(data).statistics)
+    expectation = None
+    for _ in range(stopping.max_iter):
+        expectation = expect(model, data)
+        if stopping.before_step(model, expectation):
+            break
+        if maximize is None:
+            model = model.maximize(expectation.statistics)
+        else:
+            model = maximize(model, expectation)
+        if stopping.after_step(expectation):
+            break
+    if expectation is not None:
+        model = model.with_horizon(expectation.horizon)
+    return Fitted(model, expectation)
 
 
-def online(model, data, eta, memory: Statistics | None = None):
+# Online EM -------------------------------------------------------------------------------------
+
+
+def online(model: Model, data, eta: float, memory: Statistics | None = None):
     """One step of online EM: ``M(ρ S(V|Θ) + (1 - ρ) s)`` with ``ρ = η / (1 + η)``.
 
     Parameters
@@ -53,30 +112,107 @@ def online(model, data, eta, memory: Statistics | None = None):
     model, statistics
         The next model, and the statistics it maximizes, which are the next memory.
     """
-    return step(model, model.expect(data), eta, memory)
+    return step(model, expect(model, data), eta, memory)
 
 
-def step(model, expectation, eta, memory: Statistics | None = None):
+def step(model: Model, expectation: Expectation, eta: float, memory: Statistics | None = None):
     """The step of :func:`online`, for a batch whose expectation is known."""
     rho = step_size(rates(eta, 1, 1)[0])
     if memory is None:
         memory = model.own(expectation.horizon)
     new, inertia = expectation.statistics * rho, memory * (1.0 - rho)
-    if hasattr(model, "revived"):
-        # A component that comes back from hardly any weight brings a memory to begin with.
-        inertia = model.revived(inertia, new, rho / expectation.weight, expectation.horizon)
+    # A component that returns from almost no weight brings a memory to begin with.
+    inertia = model.revived(inertia, new, rho / expectation.weight, expectation.horizon)
     statistics = new + inertia
     return model.maximize(statistics), statistics
 
 
-def combine(models: Sequence, weights=None, horizon=None):
+def take_steps(
+    model: Model, table, etas, batch_size: int | None = None, memory: Statistics | None = None
+) -> Learned:
+    """A step of :func:`online` for each batch of a table: the default of ``model.learn``."""
+    batch_size = len(table) if batch_size is None else batch_size
+    checks.check_batch_size(batch_size)
+    etas = checks.check_rates(etas, -(-len(table) // batch_size))
+    if memory is not None:
+        model.check_statistics(memory)
+    score, weight = 0.0, 0.0
+    for number, first in enumerate(range(0, len(table), batch_size)):
+        part = table.part(first, first + batch_size)
+        if part.sample_weight is not None and not part.sample_weight.any():
+            continue
+        expectation = model.expect(part)
+        if not np.isfinite(expectation.log_likelihood):
+            raise ValueError(f"{model.impossible} (at online step {number + 1})")
+        model, statistics = step(model, expectation, etas[number], memory)
+        memory = None if memory is None else statistics
+        score += expectation.weight * expectation.log_likelihood
+        weight += expectation.weight
+    return Learned(model, memory, score / weight if weight > 0 else float("nan"))
+
+
+class Progress(NamedTuple):
+    """How far online learning has come: what :func:`learn` returns, and can continue from."""
+
+    model: Any
+    #: Running statistics; None if the model is the memory.
+    memory: Statistics | None
+    clock: Clock
+
+
+def learn(
+    progress: Progress, tables: Iterable, learning_rate, batch_size: int | None = None,
+    *, largest_batch: int | None = None, keep_statistics: bool = False,
+) -> Progress:  # fmt: skip
+    """Online EM: ``Θ ← M(ρ S(Vₜ|Θ) + (1 - ρ) s)`` for every batch of every table, in order.
+
+    Parameters
+    ----------
+    progress : Progress
+        Where to begin.
+    tables : iterable
+        Tables of observations, each in memory.
+    learning_rate : 'auto', float, callable or Decay
+        See :func:`fastem.learning_rate.schedule`.
+    batch_size : int, optional
+        The number of observations of a batch; None: each table is one batch, or as many as
+        ``largest_batch`` says.
+    largest_batch : int, optional
+        The number of observations of a batch where ``batch_size`` is None.
+    keep_statistics : bool, default=False
+        Whether to remember running statistics, and not the model alone. They begin as the model's
+        own if ``progress`` has none.
+    """
+    model, memory, clock = progress
+    memory = memory if keep_statistics else None
+    for table in tables:
+        size = batch_size or largest_batch or len(table)
+        weights = batch_weights(len(table), size, table.sample_weight)
+        if not weights.any():
+            continue
+        etas, after = schedule(learning_rate, clock, weights, size)
+        if keep_statistics and memory is None:
+            memory = model.own(model.horizon_of(batch_of_weight(table, size)))
+        is_whole = batch_size is None and len(etas) == 1
+        model, memory, _ = model.learn(
+            table, etas, None if is_whole else min(size, len(table)), memory
+        )
+        model = model.after_learning_from(table, clock.observations)
+        clock = after
+    return Progress(model, memory, clock)
+
+
+# Combining -------------------------------------------------------------------------------------
+
+
+def combine(models: Sequence[Model], weights=None, horizon=None):
     """The model of least total divergence to several: ``M(Σ α_m S(Θ_m))``."""
     weights = _combining_weights(models, weights)
     total = sum(model.own(horizon) * alpha for model, alpha in zip(models, weights, strict=True))
     return models[0].maximize(total)
 
 
-def average(models: Sequence, weights=None):
+def average(models: Sequence[Model], weights=None):
     """Plain averaging of the parameters, which combining is compared with."""
     weights = _combining_weights(models, weights)
     parameters = [model.parameters for model in models]
@@ -88,7 +224,7 @@ def average(models: Sequence, weights=None):
     )
 
 
-def divergence(model, other, horizon=None) -> float:
+def divergence(model: Model, other: Model, horizon=None) -> float:
     """``Δ(Θ, Θ̃) = Q(S(Θ), Θ) - Q(S(Θ), Θ̃)``: the relative entropy of the joint laws.
 
     It is infinite if Θ̃ gives the probability zero to what happens under Θ. What a mixture takes a
@@ -96,8 +232,7 @@ def divergence(model, other, horizon=None) -> float:
     """
     model.check_same_kind(other)
     statistics = model.own(horizon)
-    rules_out = getattr(other, "rules_out", None)
-    if rules_out is not None and rules_out(statistics):
+    if other.rules_out(statistics):
         return float("inf")
     return float(model.log_joint(statistics) - other.log_joint(statistics))
 
@@ -111,7 +246,7 @@ def upper_bound(model, other, data) -> float:
     and the data are read twice.
     """
     model.check_same_kind(other)
-    expectation = model.expect(data)
+    expectation = expect(model, data)
     plain = _plain_statistics(model, data, expectation)
     gap = model.log_joint(plain) - other.log_joint(expectation.statistics)
     return float(gap - expectation.log_likelihood)
@@ -126,9 +261,9 @@ def step_loss(model, other, data) -> float:
     Without noise it is the mean negative log-likelihood.
     """
     model.check_same_kind(other)
-    expectation = model.expect(data)
+    expectation = expect(model, data)
     plain = _plain_statistics(model, data, expectation)
-    loss = -other.expect(data).log_likelihood
+    loss = -expect(other, data).log_likelihood
     if plain is expectation.statistics:
         return float(loss)
     return float(loss + other.log_joint(plain) - other.log_joint(expectation.statistics))
@@ -136,9 +271,8 @@ def step_loss(model, other, data) -> float:
 
 def _plain_statistics(model, data, expectation):
     """``S₀(V|Θ)``: the expectation's statistics, or those without noise where some is added."""
-    without_noise = getattr(model, "without_noise", None)
-    plain = model if without_noise is None else without_noise()
-    return expectation.statistics if plain is model else plain.expect(data).statistics
+    plain = model.without_noise()
+    return expectation.statistics if plain is model else expect(plain, data).statistics
 
 
 def own_by_simulation(model, n_samples: int, random_state=None, horizon=None) -> Statistics:
@@ -183,7 +317,7 @@ def _align(models, weights, horizon, max_rounds=20):
     """The aligned models, and their combination if it is known."""
     models = list(models)
     alphas = _combining_weights(models, weights)
-    if len(models) == 1 or not hasattr(models[0], "brought_to"):
+    if len(models) == 1:
         return models, None
     try:
         # Combinations are of the weights as given: to divide them twice by their sum is to round
@@ -209,7 +343,7 @@ def _align(models, weights, horizon, max_rounds=20):
 def _ends(models, weights, alphas, horizon, max_rounds):
     """Where aligning may end, each with its combination; the models as they are first."""
     exact = None
-    if len(models) == 2 and hasattr(models[1], "pooled_with"):
+    if len(models) == 2:
         exact = models[1].pooled_with(models[0], alphas, horizon)
     as_they_are = _in_one_order(models)
     if exact is not None:

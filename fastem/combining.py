@@ -117,12 +117,8 @@ def divergence(model, other, *, align: bool = True, horizon=None) -> float:
     one, other = _model_of(model), _model_of(other)
     one.check_same_kind(other)
     if align:
-        one = _nearest(one, other, horizon)
+        one = one.brought_to(other, horizon)
     return algebra.divergence(one, other, horizon)
-
-
-def _nearest(model, other, horizon):
-    return model.brought_to(other, horizon) if hasattr(model, "brought_to") else model
 
 
 def _brought_together(models, weights, align, horizon):
@@ -130,8 +126,7 @@ def _brought_together(models, weights, align, horizon):
         return algebra.align(models, weights, horizon)
     for model in models[1:]:
         models[0].check_same_kind(model)
-        if hasattr(models[0], "check_same_order"):
-            models[0].check_same_order(model)
+        models[0].check_same_order(model)
     return models
 
 

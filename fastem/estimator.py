@@ -1,21 +1,37 @@
-"""What all estimators share: settings of online learning, and changes that happen whole."""
+"""One base for every estimator: batch and online learning, streams, settings, files.
+
+An estimator supplies a check of its data, an initialization, a stopping rule, and the attributes
+that show the parameters of its model. Changes to an estimator happen completely or not at all.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import math
+from collections.abc import Iterable
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from . import checks
-from .data.rows import beginning, in_batches
+from . import algebra, checks
+from .data.batches import beginning, check_total, in_batches
+from .data.remote import Remote
+from .data.rows import Stream, Table, is_stream
+from .data.sequences import Sequences
 from .learning_rate import Clock
-from .statistics import Statistics
+from .model import Model
+from .sklearn_compat import (
+    Interval,
+    StrOptions,
+    check_sample_weight,
+    validate_parameter_constraints,
+)
+from .statistics import Expectation, Statistics
+from .stopping import StoppingRule
 
-__all__ = ["Learned", "OnlineEstimator", "is_count", "is_number"]
+__all__ = ["Estimator", "RowEstimator", "is_count", "is_number"]
 
 
 def is_number(value) -> bool:
@@ -36,61 +52,8 @@ def _are_names(values):
     return isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind == "O"
 
 
-class Learned:
-    """What an estimator can have learned: by this, files are written and read.
-
-    The parameters are checked by the model that is made of them, all else by the tests here.
-    """
-
-    #: Besides the parameters, the attributes an estimator may have, with a test for each.
-    _learned_kinds = {  # noqa: RUF012
-        "converged_": lambda value: isinstance(value, (bool, np.bool_)),
-        "n_iter_": lambda value: isinstance(value, Integral) and value >= 0,
-        "lower_bound_": is_number,
-        "lower_bounds_": _are_numbers,
-        "n_steps_": is_count,
-        "n_observations_": is_count,
-        "n_features_in_": lambda value: isinstance(value, Integral) and value >= 1,
-        "feature_names_in_": _are_names,
-        "statistics_": lambda value: isinstance(value, Statistics),
-    }
-
-    def _parameter_attributes(self) -> tuple[str, ...]:
-        """The attributes that hold parameters of the model."""
-        raise AttributeError(f"{type(self).__name__} has no parameters.")
-
-    def _learned_attributes(self) -> tuple[str, ...]:
-        """All attributes that this estimator may have learned."""
-        return (*self._parameter_attributes(), *self._learned_kinds)
-
-    def _learned_model(self):
-        """The model that the attributes describe, for no use in particular."""
-        return self._model()
-
-    def _check_learned(self) -> None:
-        """Raise ``ValueError`` or ``TypeError`` unless the attributes agree and make a model."""
-        for name in self._parameter_attributes():
-            if hasattr(self, name):
-                checks.numbers(name, getattr(self, name))
-        for name, is_one in self._learned_kinds.items():
-            if name in vars(self) and not is_one(getattr(self, name)):
-                raise ValueError(f"{name} cannot be {getattr(self, name)!r}.")
-        names = getattr(self, "feature_names_in_", None)
-        if names is not None and len(names) != getattr(self, "n_features_in_", len(names)):
-            raise ValueError(f"{len(names)} names for {self.n_features_in_} columns.")
-        if self.__sklearn_is_fitted__():
-            model = self._learned_model()
-            n_columns = getattr(model, "n_columns", None)
-            # A family of the user's own has features in place of columns.
-            compiled = not hasattr(model, "family") or model.family.compiled
-            if compiled and n_columns not in (None, getattr(self, "n_features_in_", n_columns)):
-                raise ValueError(f"n_features_in_ must be {n_columns}; got {self.n_features_in_}.")
-            if hasattr(self, "statistics_") and hasattr(model, "check_statistics"):
-                model.check_statistics(self.statistics_)
-
-
-class OnlineEstimator(Learned, BaseEstimator):
-    """An estimator that can learn online."""
+class Estimator(BaseEstimator):
+    """Common part of all estimators."""
 
     #: Constraints on the settings of online learning, for scikit-learn to check.
     _online_constraints = {  # noqa: RUF012 (scikit-learn's convention)
@@ -104,28 +67,176 @@ class OnlineEstimator(Learned, BaseEstimator):
             None,
         ],
     }
-
+    #: What else ``partial_fit`` depends on.
+    _more_online_settings: tuple[str, ...] = ()
     #: Observations of a mini-batch of a stream, where ``batch_size`` is None.
     _stream_batch = 1000
 
-    def _online_tables(self, data, *, streamed: bool, started: bool):
-        """The tables to learn from, the size of a whole batch, and a table to start from.
+    # Supplied by each estimator --------------------------------------------------------------
 
-        Of a stream, batches go on from one table to the next, and the start is from its first
-        rows: how it is cut makes no difference. The table to start from is None if ``started``.
+    def _check_data(self, X, *, reset: bool, once: bool = False, **given) -> Any:
+        """``X``, and arrays with an entry for each observation, as data whose values are checked.
+
+        ``reset`` says to learn the columns from the data; ``once``, that one pass is enough.
+        """
+        raise AttributeError(f"{type(self).__name__} has no data.")
+
+    def _initial_models(self, data) -> Iterable[Model]:
+        """The models from which batch EM starts; the best result is kept."""
+        raise AttributeError(f"{type(self).__name__} has no initialization.")
+
+    def _initial_model_online(self, table) -> Model:
+        """The first model of online learning, from the first observations."""
+        raise AttributeError(f"{type(self).__name__} has no initialization.")
+
+    def _stopping_rule(self, data) -> StoppingRule:
+        """When batch EM stops."""
+        raise AttributeError(f"{type(self).__name__} has no stopping rule.")
+
+    def _model(self) -> Any:
+        """The model that the attributes describe, whoever set them."""
+        raise AttributeError(f"{type(self).__name__} has no model.")
+
+    def _set_model(self, model) -> None:
+        """Show a model's parameters as attributes."""
+        raise AttributeError(f"{type(self).__name__} has no model.")
+
+    def _parameter_attributes(self) -> tuple[str, ...]:
+        """The attributes that show the parameters of the model."""
+        raise AttributeError(f"{type(self).__name__} has no parameters.")
+
+    # What may be different -------------------------------------------------------------------
+
+    def _has_learned(self) -> bool:
+        """Whether there is a model from which learning can continue."""
+        return all(hasattr(self, name) for name in self._parameter_attributes())
+
+    def _resumes(self) -> bool:
+        """Whether ``fit`` continues from the present model."""
+        return getattr(self, "warm_start", False) and self._has_learned()
+
+    def _maximize(self, model, expectation: Expectation):
+        """The M-step of batch EM."""
+        return model.maximize(expectation.statistics)
+
+    def _forget_fit(self) -> None:
+        """Remove what an earlier fit left, before a new one starts from the beginning."""
+        vars(self).pop("_told_dead", None)
+
+    def _prepared(self, data) -> Any:
+        """Data in the form that batch EM reads over and over."""
+        return data
+
+    def _check_fit(self, data) -> None:
+        """Raise ``ValueError`` if ``fit`` cannot learn from these data."""
+
+    def _warn_of_end(self, rule: StoppingRule) -> None:
+        """Warn if batch EM did not converge."""
+
+    def _before_learning(self, *, started: bool) -> None:
+        """Called before ``partial_fit`` looks at its data."""
+
+    def _after_learning(self, table) -> None:
+        """Called after ``partial_fit`` with the last table that it learned from."""
+
+    def __sklearn_is_fitted__(self):
+        return self._has_learned()
+
+    # Batch learning --------------------------------------------------------------------------
+
+    def _fit(self, X, **given):
+        """Batch EM; returns the data, checked."""
+        with self._all_or_nothing():
+            resumed = self._resumes()
+            if not resumed:
+                self._forget_fit()
+            data = self._check_data(X, **given, reset=not resumed)
+            if isinstance(data, (Table, Sequences)):
+                check_total(data.sample_weight, data.observation_name)
+            data = self._prepared(data)
+            self._check_fit(data)
+            models = [self._model()] if resumed else self._initial_models(data)
+            best = None
+            for model in models:
+                rule = self._stopping_rule(data)
+                fitted = self._run(model, data, rule)
+                # Without iterations there is nothing to compare, and the last start is kept.
+                last = rule.log_likelihoods[-1:]
+                if best is None or not last or last > best[1].log_likelihoods[-1:]:
+                    best = fitted, rule
+            self._warn_of_end(best[1])
+            self._set_fitted(*best)
+        return data
+
+    def _run(self, model, data, rule) -> algebra.Fitted:
+        """Batch EM from one initial model."""
+        return algebra.fit(model, data, rule, self._maximize)
+
+    def _set_fitted(self, fitted: algebra.Fitted, rule: StoppingRule):
+        self._set_model(fitted.model)
+        self.converged_ = rule.converged
+        self.n_iter_ = rule.n_iter
+        self.lower_bounds_ = rule.log_likelihoods
+        self.lower_bound_ = self.lower_bounds_[-1] if self.lower_bounds_ else -np.inf
+        weight = 0.0 if fitted.expectation is None else fitted.expectation.weight
+        self._set_clock(Clock(observations=weight))
+        self._set_memory(None)
+
+    # Online learning -------------------------------------------------------------------------
+
+    def _partial_fit(self, X, **given):
+        """Online EM over the data of one call."""
+        self._check_settings((*self._online_constraints, *self._more_online_settings))
+        with self._all_or_nothing():
+            started = self._has_learned()
+            self._before_learning(started=started)
+            data = self._check_data(X, **given, reset=not started, once=True)
+            if not data.is_stream:
+                check_total(data.sample_weight, data.observation_name)
+            tables, first = self._online_tables(data, started)
+            model = self._model() if started else self._initial_model_online(first)
+            last = None
+
+            def watched():
+                nonlocal last
+                for table in tables:
+                    last = table
+                    yield table
+
+            progress = algebra.learn(
+                algebra.Progress(model, self._memory_of(model), self._clock),
+                watched(),
+                self.learning_rate,
+                self.batch_size,
+                largest_batch=self._stream_batch if data.is_stream else None,
+                keep_statistics=self.memory == "statistics",
+            )
+            self._set_progress(progress)
+            self._after_learning(last)
+        return self
+
+    def _online_tables(self, data, started):
+        """The tables to learn from, and a table for the initialization, None if ``started``.
+
+        Batches of a stream continue from one table to the next, and the initialization takes its
+        first rows: how the stream is cut makes no difference.
         """
         if not hasattr(self, "n_iter_"):
             self.converged_ = False
             self.n_iter_ = 0
-            self.lower_bound_ = -math.inf
+            self.lower_bound_ = -np.inf
             self.lower_bounds_ = []
         tables = iter(data.tables())
-        if streamed:
-            size = self.batch_size or self._stream_batch
-            start, tables = (None, tables) if started else beginning(tables)
-            return in_batches(tables, size), size, start
+        if data.is_stream:
+            first, tables = (None, tables) if started else beginning(tables)
+            return in_batches(tables, self.batch_size or self._stream_batch), first
         (table,) = tables
-        return [table], self.batch_size or len(table), None if started else table
+        return [table], None if started else table
+
+    def _set_progress(self, progress: algebra.Progress):
+        self._set_model(progress.model)
+        self._set_clock(progress.clock)
+        self._set_memory(progress.memory)
 
     @property
     def _clock(self) -> Clock:
@@ -136,6 +247,21 @@ class OnlineEstimator(Learned, BaseEstimator):
     def _set_clock(self, clock: Clock):
         self.n_steps_ = int(clock.steps) if clock.steps == int(clock.steps) else clock.steps
         self.n_observations_ = clock.observations
+
+    def _memory_of(self, model) -> Statistics | None:
+        """The running statistics, checked; None if there are none or the model is the memory."""
+        statistics = getattr(self, "statistics_", None) if self.memory == "statistics" else None
+        if statistics is not None:
+            model.check_statistics(statistics)
+        return statistics
+
+    def _set_memory(self, statistics: Statistics | None):
+        if statistics is not None:
+            self.statistics_ = statistics
+        elif hasattr(self, "statistics_"):
+            del self.statistics_
+
+    # Settings --------------------------------------------------------------------------------
 
     def _check_settings(self, names):
         """Check some settings again: scikit-learn does so once, and they may have been changed."""
@@ -169,20 +295,102 @@ class OnlineEstimator(Learned, BaseEstimator):
             vars(self).update(before)
             raise
 
-    def _keep_told(self, model):
+    def _keep_told(self, told: set[int]):
         """Remember of which deaths of components the user was told, if there were any."""
         vars(self).pop("_told_dead", None)
-        if getattr(model, "told_dead", None):
-            self._told_dead = model.told_dead
+        if told:
+            self._told_dead = told
 
-    def _remembered(self, model):
-        """What online learning remembers, if anything: statistics of such a model, checked."""
-        statistics = getattr(self, "statistics_", None)
-        if statistics is not None:
-            model.check_statistics(statistics)
-        return statistics
+    # Files: what an estimator can have learned ------------------------------------------------
 
-    def _forget(self):
-        """Drop what online learning remembered."""
-        if hasattr(self, "statistics_"):
-            del self.statistics_
+    #: Besides the parameters, the attributes an estimator may have, with a test for each. The
+    #: parameters are checked by the model that is made of them.
+    _learned_kinds = {  # noqa: RUF012
+        "converged_": lambda value: isinstance(value, (bool, np.bool_)),
+        "n_iter_": lambda value: isinstance(value, Integral) and value >= 0,
+        "lower_bound_": is_number,
+        "lower_bounds_": _are_numbers,
+        "n_steps_": is_count,
+        "n_observations_": is_count,
+        "n_features_in_": lambda value: isinstance(value, Integral) and value >= 1,
+        "feature_names_in_": _are_names,
+        "statistics_": lambda value: isinstance(value, Statistics),
+    }
+
+    def _learned_attributes(self) -> tuple[str, ...]:
+        """All attributes that this estimator may have learned."""
+        return (*self._parameter_attributes(), *self._learned_kinds)
+
+    def _n_columns_of(self, model) -> int | None:
+        """The number of columns of the data that go with a model, if it tells."""
+        return None
+
+    def _check_learned(self) -> None:
+        """Raise ``ValueError`` or ``TypeError`` unless the attributes agree and make a model."""
+        for name in self._parameter_attributes():
+            if hasattr(self, name):
+                checks.numbers(name, getattr(self, name))
+        for name, is_one in self._learned_kinds.items():
+            if name in vars(self) and not is_one(getattr(self, name)):
+                raise ValueError(f"{name} cannot be {getattr(self, name)!r}.")
+        names = getattr(self, "feature_names_in_", None)
+        if names is not None and len(names) != getattr(self, "n_features_in_", len(names)):
+            raise ValueError(f"{len(names)} names for {self.n_features_in_} columns.")
+        if self.__sklearn_is_fitted__():
+            model = self._model()
+            n_columns = self._n_columns_of(model)
+            if n_columns not in (None, getattr(self, "n_features_in_", n_columns)):
+                raise ValueError(f"n_features_in_ must be {n_columns}; got {self.n_features_in_}.")
+            if hasattr(self, "statistics_"):
+                model.check_statistics(self.statistics_)
+
+
+class RowEstimator(DensityMixin, Estimator):
+    """Common part of estimators whose observations are rows of an array."""
+
+    #: What scikit-learn accepts as a sparse matrix.
+    _accept_sparse: str | bool = False
+
+    def _check_rows(self, X) -> Any:
+        """``X``; raises ``ValueError`` if some row is outside the support."""
+        return X
+
+    def _check_table(self, X, sample_weight=None, *, reset, min_samples=1):
+        X = validate_data(
+            self, X, reset=reset, dtype="numeric", accept_sparse=self._accept_sparse,
+            ensure_min_samples=min_samples,
+        )  # fmt: skip
+        if sample_weight is not None:
+            sample_weight = check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
+        return self._check_rows(X), sample_weight
+
+    def _check_data(self, X, sample_weight=None, *, reset, once=False, min_samples=1):
+        if isinstance(X, Remote):
+            return X.checked(self, reset=reset)
+        if not is_stream(X):
+            table = Table(
+                *self._check_table(X, sample_weight, reset=reset, min_samples=min_samples)
+            )
+            return table
+        if sample_weight is not None:
+            raise ValueError(
+                "sample_weight goes with an array; a stream yields pairs (array, weights) instead."
+            )
+        first = reset
+
+        def check(X, sample_weight):
+            nonlocal first
+            checked = self._check_table(X, sample_weight, reset=first)
+            first = False
+            if once:
+                check_total(checked[1])
+            return checked
+
+        return Stream(X, check, once=once)
+
+    def _checked(self, X):
+        """The rows of an array for a model that is fitted."""
+        check_is_fitted(self)
+        return self._check_table(X, reset=False)[0]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from . import algebra
-from .statistics import Statistics
+from .model import Model
+from .statistics import Expectation, Statistics
 
 __all__ = ["Simulated"]
 
 
-class Simulated:
+class Simulated(Model):
     """A model whose own statistics are estimated from observations drawn from it.
 
     Everything else is the model's. Every algorithm of the algebra that asks for ``S(Θ)``, online
@@ -26,12 +27,14 @@ class Simulated:
         One generator serves all models that come from this one.
     """
 
-    def __init__(self, model, n_pseudo: int, random_state=None):
-        self.model = model
-        self.n_pseudo = n_pseudo
-        self.rng = np.random.default_rng(random_state)
+    def __init__(self, model: Model, n_pseudo: int, random_state=None):
+        rng = np.random.default_rng(random_state)
+        vars(self).update(model=model, n_pseudo=n_pseudo, rng=rng, n_jobs=model.n_jobs)
 
-    def expect(self, data):
+    def _with(self, model):
+        return Simulated(model, self.n_pseudo, self.rng)
+
+    def expect(self, data) -> Expectation:
         """The model's ``S(V|Θ)``."""
         return self.model.expect(data)
 
@@ -41,16 +44,36 @@ class Simulated:
 
     def maximize(self, statistics: Statistics) -> Simulated:
         """The model's ``M(S)``."""
-        return Simulated(self.model.maximize(statistics), self.n_pseudo, self.rng)
+        return self._with(self.model.maximize(statistics))
 
     def log_joint(self, statistics: Statistics) -> float:
         """The model's ``Q(S, Θ)``."""
         return self.model.log_joint(statistics)
 
+    def log_likelihoods(self, data) -> np.ndarray:
+        """The log-likelihood of each observation."""
+        return self.model.log_likelihoods(data)
+
+    def draw(self, n_samples, rng, horizon=None):
+        """Observations drawn from the model."""
+        return self.model.draw(n_samples, rng, horizon)
+
+    @property
+    def parameters(self) -> dict[str, np.ndarray]:
+        """All parameters by name."""
+        return self.model.parameters
+
+    def with_parameters(self, parameters) -> Simulated:
+        """The same kind of model with other parameters."""
+        return self._with(self.model.with_parameters(parameters))
+
     def rules_out(self, statistics: Statistics) -> bool:
-        """Whether the statistics hold what has the probability zero under the model."""
-        rules_out = getattr(self.model, "rules_out", None)
-        return rules_out is not None and rules_out(statistics)
+        """Whether the statistics contain an outcome of probability zero under the model."""
+        return self.model.rules_out(statistics)
+
+    def check_statistics(self, statistics: Statistics) -> None:
+        """Raise ``ValueError`` unless these are finite statistics of such a model."""
+        self.model.check_statistics(statistics)
 
     def check_same_kind(self, other) -> None:
         """Raise ``ValueError`` unless ``other`` is a model of the same kind and size."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Expectation", "Moments", "SharedMoments", "Statistics"]
+__all__ = ["Expectation", "Learned", "Moments", "SharedMoments", "Statistics"]
 
 
 class Moments:
@@ -183,9 +183,20 @@ class Expectation(NamedTuple):
     __radd__ = __add__
 
 
+class Learned(NamedTuple):
+    """What ``model.learn(table, ...)`` returns."""
+
+    #: The model after the last step.
+    model: Any
+    #: The running statistics after the last step; None if the model is the memory.
+    memory: Statistics | None
+    #: The mean log-likelihood of the batches, each under the model that met it.
+    log_likelihood: float
+
+
 def _mix_horizons(one, other, a, b):
     if one is None or other is None:
         return other if one is None else one
     if isinstance(one, tuple):
-        return tuple(_mix_horizons(x, y, a, b) for x, y in zip(one, other, strict=True))
+        return type(one)(_mix_horizons(x, y, a, b) for x, y in zip(one, other, strict=True))
     return a * one + b * other

@@ -1,16 +1,136 @@
-"""When batch EM of a hidden Markov model stops."""
+"""When batch EM stops: scikit-learn's rule, hmmlearn's monitor, a number of iterations."""
 
 from __future__ import annotations
 
 import logging
 import sys
 from collections import deque
+from time import perf_counter
 
 import numpy as np
 
-__all__ = ["ConvergenceMonitor"]
+from .statistics import Expectation
+
+__all__ = ["ConvergenceMonitor", "Monitored", "StoppingRule", "Tolerance"]
 
 _log = logging.getLogger(__name__)
+
+
+class StoppingRule:
+    """Stop after a number of iterations.
+
+    Parameters
+    ----------
+    max_iter : int
+        The largest number of iterations.
+
+    Attributes
+    ----------
+    log_likelihoods : list of float
+        The mean log-likelihood at the E-step of each iteration.
+    converged : bool
+        Whether EM stopped for another reason than the number of iterations.
+    """
+
+    def __init__(self, max_iter: int):
+        self.max_iter = max_iter
+        self.log_likelihoods: list[float] = []
+        self.converged = False
+
+    @property
+    def n_iter(self) -> int:
+        """The number of iterations so far."""
+        return len(self.log_likelihoods)
+
+    def before_step(self, model, expectation: Expectation) -> bool:
+        """Whether to stop with the model of this E-step; raises if EM cannot continue."""
+        return False
+
+    def after_step(self, expectation: Expectation) -> bool:
+        """Whether to stop with the model of the M-step that followed."""
+        self.log_likelihoods.append(expectation.log_likelihood)
+        return False
+
+
+class Tolerance(StoppingRule):
+    """Stop when the mean log-likelihood changes by less than ``tol``: scikit-learn's rule.
+
+    Parameters
+    ----------
+    max_iter : int
+    tol : float
+    before : float, default=-inf
+        The mean log-likelihood before the first iteration, if EM continues an earlier fit.
+    verbose : int, default=0
+        1: print every ``verbose_interval`` iterations; 2: with times and changes.
+    verbose_interval : int, default=10
+    """
+
+    def __init__(self, max_iter, tol, *, before=-np.inf, verbose=0, verbose_interval=10):
+        super().__init__(max_iter)
+        self.tol, self.before = tol, before
+        self.verbose, self.verbose_interval = verbose, verbose_interval
+        self._begun = self._last_time = perf_counter()
+
+    def before_step(self, model, expectation):
+        if not np.isfinite(expectation.log_likelihood):
+            raise ValueError(
+                f"The log-likelihood is not finite at iteration {self.n_iter + 1}: squares of the "
+                "data overflow. Scale the columns to a moderate range."
+            )
+        return False
+
+    def after_step(self, expectation):
+        super().after_step(expectation)
+        change = expectation.log_likelihood - self.before
+        self.before = expectation.log_likelihood
+        self.converged = bool(abs(change) < self.tol * self.scale(expectation))
+        self._report(change)
+        return self.converged
+
+    def scale(self, expectation: Expectation) -> float:
+        """The number by which ``tol`` is multiplied."""
+        return 1.0
+
+    def _report(self, change):
+        if self.verbose and self.n_iter % self.verbose_interval == 0:
+            now = perf_counter()
+            took = f"\t time lapse {now - self._last_time:.5f}s\t ll change {change:.5f}"
+            self._last_time = now
+            print(f"  Iteration {self.n_iter}{took if self.verbose >= 2 else ''}")
+        if self.verbose and (self.converged or self.n_iter == self.max_iter):
+            end = "converged" if self.converged else "did not converge"
+            took = (
+                f" time lapse {perf_counter() - self._begun:.5f}s\t lower bound {self.before:.5f}."
+            )
+            print(f"Initialization {end}.{took if self.verbose >= 2 else ''}")
+
+
+class Monitored(StoppingRule):
+    """Stop when a monitor says so: hmmlearn's rule.
+
+    Parameters
+    ----------
+    monitor : ConvergenceMonitor
+        It is told the log-likelihood of all data at each iteration.
+    max_iter : int
+    check : callable, optional
+        Called with the model and the expectation of each E-step; raises if EM cannot continue.
+    """
+
+    def __init__(self, monitor, max_iter, check=None):
+        super().__init__(max_iter)
+        self.monitor, self.check = monitor, check
+
+    def before_step(self, model, expectation):
+        if self.check is not None:
+            self.check(model, expectation)
+        return False
+
+    def after_step(self, expectation):
+        super().after_step(expectation)
+        self.monitor.report(expectation.log_likelihood * expectation.weight)
+        return bool(self.monitor.converged)
 
 
 class ConvergenceMonitor:

@@ -9,6 +9,7 @@ import pytest
 from fastem.bench.hidden_markov import HMMShape
 from fastem.bench.kalman import KalmanShape
 from fastem.bench.mixtures import MixtureShape
+from fastem.data.rows import Table
 from fastem.data.sequences import as_sequences
 from fastem.dirichlet.count_tables import CountTables
 from fastem.dirichlet.model import CompoundDirichletModel
@@ -55,7 +56,7 @@ def test_mixture_infer(benchmark, kind):
 @pytest.mark.parametrize("kind", ["full", "diag"])
 def test_mixture_online(benchmark, kind):
     model, X = _mixture(kind, 16, n_rows=2000)
-    learned, _, _ = benchmark(model.learn_online, X, None, np.full(len(X), 0.01), 1)
+    learned, _, _ = benchmark(model.learn, Table(X), np.full(len(X), 0.01), 1)
     assert np.isfinite(learned.weights).all()
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import fastem
 from fastem.bench import documents
 from fastem.bench.documents import DocumentsShape, draw
-from fastem.dirichlet.compound import start_from_moments
+from fastem.dirichlet.ascent import moments_match
 from fastem.dirichlet.count_tables import CountTables
 from fastem.dirichlet.model import CompoundDirichletModel
 from fastem.families import DirichletMultinomial
@@ -39,7 +39,7 @@ class Iteration(measuring._Reading):
 
     def prepare(self, name):
         tables = CountTables.of(draw(name.shape))
-        model = CompoundDirichletModel(start_from_moments(tables))
+        model = CompoundDirichletModel(moments_match(tables))
         return partial(measuring.iteration, model, tables)
 
 

@@ -1,1 +1,7 @@
 """Data as models see them: rows, sequences, and data that are elsewhere."""
+
+from .remote import Remote
+from .rows import Stream, Table
+from .sequences import Sequences, SequenceStream
+
+__all__ = ["Remote", "SequenceStream", "Sequences", "Stream", "Table"]

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import copy
-import functools
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
 
 import numpy as np
 from scipy import sparse
 
 from .. import checks
 from ..kernels.rows import READABLE, rows_of
+from .batches import joined_weights
 
-__all__ = ["Remote", "Stream", "Table", "admit", "as_data", "beginning", "first_batch",
-           "in_batches", "is_stream", "joined_weights", "nearby", "of_tables", "read_rows",
-           "readable", "wherever"]  # fmt: skip
+__all__ = ["Stream", "Table", "admit", "as_data", "is_stream", "read_rows", "readable"]
 
-# A model that learns from a stream starts from the first so many rows of it, however it is cut.
-_BEGINNING_ROWS = 10_000
 # Rows whose values are checked at a time.
 _CHECKED_ROWS = 65_536
 
 
 class Table:
     """Rows that lie in one array, each with a weight if ``sample_weight`` is given."""
+
+    #: Whether observations come one table after another.
+    is_stream = False
+    #: What an observation is called.
+    observation_name = "row"
 
     def __init__(self, X, sample_weight=None):
         self.X = X
@@ -50,6 +49,12 @@ class Table:
         """How many observations have ``n_rows`` rows or more; all if they have fewer."""
         return min(n_rows, len(self))
 
+    def reweighted(self, sample_weight) -> Table:
+        """The same rows with other weights."""
+        table = Table(self.X, sample_weight)
+        table.admitted_to = self.admitted_to
+        return table
+
     @staticmethod
     def joined(tables: list[Table]) -> Table:
         """The rows of several tables, one after another."""
@@ -72,6 +77,8 @@ class Stream:
     once : bool, default=False
         Whether one pass is all that is wanted, so that an iterator will do.
     """
+
+    is_stream = True
 
     def __init__(self, source, check: Callable | None = None, *, once: bool = False):
         if isinstance(source, Iterator) and not once:
@@ -100,56 +107,6 @@ class Stream:
                 "The stream has no data: it ended before its first array. A function that is "
                 "passed as a stream must return a new iterator each time it is called."
             )
-
-
-class Remote:
-    """Data that lie elsewhere, in pieces: functions go to them, and sums come back.
-
-    An estimator's ``fit`` takes them as it takes an array, so that there is one loop of EM
-    whatever the data and wherever they are.
-    """
-
-    #: Threads that a function may use where the pieces are.
-    n_jobs: int | None = 1
-
-    def checked(self, estimator, *, reset: bool) -> Remote:
-        """Let ``estimator`` check every piece where it is; raises as for data that are here."""
-        raise NotImplementedError
-
-    def sum(self, function: Callable):
-        """The sum over the pieces of ``function(piece)``, whose values add."""
-        raise NotImplementedError
-
-    def sample(self):
-        """Observations to start from, brought here: all of them if they are not many."""
-        raise NotImplementedError
-
-
-def wherever(expect):
-    """Make a model's ``expect`` go to data that are elsewhere."""
-
-    @functools.wraps(expect)
-    def everywhere(self, data):
-        if not isinstance(data, Remote):
-            return expect(self, data)
-        envoy = copy.copy(self)
-        envoy.n_jobs = data.n_jobs
-        return data.sum(envoy.expect)
-
-    return everywhere
-
-
-def nearby(data):
-    """The data themselves, or a sample of data that are elsewhere."""
-    return data.sample() if isinstance(data, Remote) else data
-
-
-def of_tables(function, data) -> list:
-    """``function(table)`` of all tables, wherever they are."""
-    if isinstance(data, Remote):
-        # Lists add, too.
-        return data.sum(functools.partial(of_tables, function))
-    return [function(table) for table in data.tables()]
 
 
 def is_stream(X) -> bool:
@@ -208,66 +165,6 @@ def admit(table: Table, family, *, values=False) -> Table:
         family.check_indices(table.X)
     table.admitted_to = family
     return table
-
-
-def joined_weights(tables) -> np.ndarray | None:
-    """The weights of the observations of several tables; None if all are one."""
-    weights = [table.sample_weight for table in tables]
-    if all(w is None for w in weights):
-        return None
-    return np.concatenate(
-        [np.ones(len(t)) if w is None else w for t, w in zip(tables, weights, strict=True)]
-    )
-
-
-def in_batches(tables: Iterable, size: int) -> Iterator:
-    """The observations of ``tables`` in tables of whole batches of ``size``, but for the last.
-
-    What is left of a table waits for the next, so that how a stream is cut makes no difference.
-    """
-    waiting, n_waiting = [], 0
-    for table in tables:
-        if n_waiting:
-            missing = min(size - n_waiting, len(table))
-            waiting.append(table.part(0, missing))
-            n_waiting += missing
-            if n_waiting < size:
-                continue
-            yield table.joined(waiting)
-            table = table.part(missing, len(table))
-        whole = len(table) // size * size
-        if whole:
-            yield table if whole == len(table) else table.part(0, whole)
-        n_waiting = len(table) - whole
-        waiting = [table.part(whole, len(table))] if n_waiting else []
-    if waiting:
-        yield waiting[0].joined(waiting)
-
-
-def first_batch(table, size: int):
-    """The first batch of a table that weighs something: its observations are those to come."""
-    for first in range(0, len(table), size):
-        batch = table.part(first, first + size)
-        if batch.sample_weight is None or batch.sample_weight.any():
-            return batch
-    return table
-
-
-def beginning(tables: Iterator):
-    """A table of the first rows of a stream, from which to start, and all tables of the stream.
-
-    It has 10,000 rows, or whole sequences of as many, however the stream is cut.
-    """
-    taken, parts, n_rows = [], [], 0
-    for table in tables:
-        taken.append(table)
-        count = table.count_for(_BEGINNING_ROWS - n_rows)
-        parts.append(table.part(0, count))
-        n_rows += parts[-1].X.shape[0]
-        if n_rows >= _BEGINNING_ROWS:
-            break
-    start = parts[0] if len(parts) == 1 else parts[0].joined(parts)
-    return start, chain(taken, tables)
 
 
 def readable(X: np.ndarray) -> bool:

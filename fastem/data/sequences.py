@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 
 from ..lengths import Lengths
-from .rows import joined_weights
+from .batches import joined_weights
 
-__all__ = ["Reader", "SequenceStream", "Sequences", "as_sequences", "check_total",
+__all__ = ["Reader", "SequenceStream", "Sequences", "as_sequences",
            "is_sequence_stream"]  # fmt: skip
 
 # Items of a stream are joined until they have so many rows: one item may be one short sequence.
@@ -36,6 +36,11 @@ class Sequences:
     missing : bool, optional
         Whether some entries are NaN; found out unless given.
     """
+
+    #: Whether observations come one table after another.
+    is_stream = False
+    #: What an observation is called.
+    observation_name = "sequence"
 
     # ``plans`` is where models keep how these lengths are best laid out: it is found only once.
     __slots__ = ("X", "cut_off", "lengths", "missing", "plans", "sample_weight")
@@ -100,6 +105,14 @@ class Sequences:
         part.sample_weight, part.cut_off = cut(self.sample_weight), cut(self.cut_off)
         part.plans = {name: self.plans[name] for name in ("admitted_to",) if name in self.plans}
         return part
+
+    def reweighted(self, sample_weight) -> Sequences:
+        """The same sequences with other weights."""
+        table = self.part(0, len(self))
+        table.sample_weight = _check_weights(sample_weight, len(self))
+        # How these lengths are laid out does not depend on weights.
+        table.plans = {name: plan for name, plan in self.plans.items() if name != "horizon"}
+        return table
 
     def count_for(self, n_rows: int) -> int:
         """How many sequences have ``n_rows`` rows or more; all if they have fewer."""
@@ -196,6 +209,8 @@ class SequenceStream:
     reader : Reader, optional
         How items are read; as hidden Markov models do unless given.
     """
+
+    is_stream = True
 
     def __init__(
         self, source, check: Callable | None = None, *, once=False, cut_off=None, reader=None
@@ -318,16 +333,6 @@ def as_sequences(
     else:
         X = reader.rows(X)
     return reader.table(X, lengths, sample_weight, cut_off)
-
-
-def check_total(data):
-    """Raise ``ValueError`` if nothing in these sequences counts."""
-    weights = getattr(data, "sample_weight", None)
-    if weights is not None and not weights.any():
-        raise ValueError(
-            "The sample weights are all zero: there is nothing to learn from. Give at least one "
-            "sequence a positive weight."
-        )
 
 
 def has_nan(X) -> bool:

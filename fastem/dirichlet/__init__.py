@@ -1,6 +1,5 @@
 """Dirichlet and compound Dirichlet distributions: ``from fastem.dirichlet import Dirichlet``."""
 
-from .compound import CompoundDirichlet
-from .plain import Dirichlet
+from .estimators import CompoundDirichlet, Dirichlet
 
 __all__ = ["CompoundDirichlet", "Dirichlet"]

@@ -8,7 +8,8 @@ import numpy as np
 from scipy import sparse
 
 from .. import checks
-from ..data.rows import Remote, Stream, Table, as_data, read_rows
+from ..data.remote import Remote
+from ..data.rows import Stream, Table, as_data, read_rows
 from ..kernels.dirichlet import count_tables as kernels
 from ..kernels.dirichlet.newton import sparse_rows
 from ..parallel import chunks, in_order

@@ -5,21 +5,24 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from .. import algebra, checks
-from ..data.rows import Table, as_data, read_rows, wherever
+from .. import checks
+from ..data.rows import as_data, read_rows
 from ..drawing import MOST_WORDS, draw_long_document, draw_topics, is_long
 from ..kernels.dirichlet import newton as kernels
 from ..lengths import Lengths
+from ..model import Model
 from ..parallel import chunks, in_order
-from ..statistics import Expectation, Statistics
-from .count_tables import CountTables, as_counts, documents_of
+from ..statistics import Expectation, Learned, Statistics
+from .count_tables import CountTables, as_counts, as_documents, documents_of
 
 __all__ = ["CompoundDirichletModel", "DirichletModel"]
 
 _NONE = np.empty(0)
+# Rows that online learning takes at a time, so that what is copied of them is bounded.
+_ROWS_AT_A_TIME = 16_384
 
 
-class DirichletModel:
+class DirichletModel(Model):
     """Points ``h`` on the simplex: ``p(h) ∝ Π h_j^(α_j - 1)``. Nothing is hidden.
 
     Parameters
@@ -34,14 +37,16 @@ class DirichletModel:
     kind = "Dirichlet"
 
     def __init__(self, alpha, *, fixed=(), n_jobs=None):
-        self.alpha = check_alpha(alpha)
-        self.n_columns = len(self.alpha)
-        self.fixed = frozenset(fixed)
-        self.n_jobs = n_jobs
+        alpha = check_alpha(alpha)
+        vars(self).update(alpha=alpha, fixed=frozenset(fixed), n_jobs=n_jobs)
+
+    @property
+    def n_columns(self) -> int:
+        """The number of columns of the data."""
+        return len(self.alpha)
 
     # The four functions ---------------------------------------------------------------------
 
-    @wherever
     def expect(self, data) -> Expectation:
         """``S(V|Θ)``: the mean over the points of ``log h``, and of the log-density."""
         sums, total, weight = np.zeros(len(self.alpha)), 0.0, 0.0
@@ -157,42 +162,51 @@ class DirichletModel:
                 f"The data have {X.shape[1]} columns, and alpha has {len(self.alpha)} entries."
             )
 
-    def log_likelihoods(self, X) -> np.ndarray:
+    def log_likelihoods(self, data) -> np.ndarray:
         """The log-density of each point."""
-        X = np.asarray(X)
+        return np.concatenate([self._log_densities(table.X) for table in as_data(data).tables()])
+
+    def _log_densities(self, X):
         out = np.empty(len(X))
         for _ in self._read(X, log_densities=out):
             pass
         return out
 
-    def learn_online(self, X, sample_weight, rates, batch_size, memory=None):
-        """Online steps over the rows of ``X`` in order; the model and the memory after them."""
-        checks.check_batch_size(batch_size)
-        rates = checks.check_rates(rates, -(-len(X) // batch_size))
-        if memory is not None:
-            self.check_statistics(memory)
-        model = self
-        for step, start in enumerate(range(0, len(X), batch_size)):
-            part = slice(start, start + batch_size)
-            weights = None if sample_weight is None else sample_weight[part]
-            if weights is not None and not weights.any():
-                continue
-            model, statistics = algebra.online(model, Table(X[part], weights), rates[step], memory)
-            memory = None if memory is None else statistics
-        return model, memory
+    def horizon_of(self, data) -> None:
+        """None: points have no size."""
+        return None
 
 
 class CompoundDirichletModel(DirichletModel):
     """Documents ``v`` of words drawn from a topic ``h ~ Dirichlet(α)``, which is hidden.
 
     Data are arrays or sparse matrices of counts (n_documents, D), or the
-    :class:`~fastem.count_tables.CountTables` of them, which are computed once and serve any
-    number of iterations.
+    :class:`~fastem.dirichlet.count_tables.CountTables` of them, which are computed once and serve
+    any number of iterations.
+
+    Parameters
+    ----------
+    alpha, fixed, n_jobs
+        As for :class:`DirichletModel`.
+    n_pseudo : int, default=0
+        The number of documents from which online steps estimate ``S(Θ)``; zero: its exact value.
+    seed : int, default=0
+        The seed of these documents.
     """
 
     kind = "CompoundDirichlet"
 
-    @wherever
+    def __init__(self, alpha, *, fixed=(), n_jobs=None, n_pseudo=0, seed=0):
+        super().__init__(alpha, fixed=fixed, n_jobs=n_jobs)
+        vars(self).update(n_pseudo=n_pseudo, seed=seed)
+
+    def _with(self, alpha, n_steps=0):
+        # Each step draws other documents.
+        seed = (self.seed + 7919 * n_steps) % 2**31
+        return CompoundDirichletModel(
+            alpha, fixed=self.fixed, n_jobs=self.n_jobs, n_pseudo=self.n_pseudo, seed=seed
+        )
+
     def expect(self, data) -> Expectation:
         """``S(V|Θ)``: the mean of ``E[log h | v] = ψ(v + α) - ψ(n + α₀)``, from the tables.
 
@@ -256,8 +270,12 @@ class CompoundDirichletModel(DirichletModel):
         X.sum_duplicates()
         return X
 
-    def log_likelihoods(self, X) -> np.ndarray:
+    def log_likelihoods(self, data) -> np.ndarray:
         """``log p(v)`` of each document, given its length, coefficient included."""
+        tables = as_documents(data).tables()
+        return np.concatenate([self._log_probabilities(table.X) for table in tables])
+
+    def _log_probabilities(self, X):
         X = as_counts(X)
         self._check_width(X)
         out = np.empty(X.shape[0])
@@ -270,27 +288,35 @@ class CompoundDirichletModel(DirichletModel):
             pass
         return out
 
-    def learn_online(self, X, sample_weight, rates, batch_size, memory=None, *, n_pseudo=0, seed=0):
+    def learn(self, table, rates, batch_size=None, memory=None) -> Learned:
         """Online steps over the documents in order, the loop in a kernel.
 
-        ``n_pseudo`` is the number of documents from which ``S(Θ)`` is estimated at each step; zero
-        for its exact value. Returns the model and the memory after them.
+        The kernel does not compute the log-likelihood, which is NaN.
         """
-        X = as_counts(X)
+        X, sample_weight = as_counts(table.X), table.sample_weight
         self._check_width(X)
+        batch_size = X.shape[0] if batch_size is None else batch_size
         checks.check_batch_size(batch_size)
         rates = checks.check_rates(rates, -(-X.shape[0] // batch_size))
         if sample_weight is not None:
             checks.check_row_weights(sample_weight, X.shape[0])
+        if memory is not None:
+            self.check_statistics(memory)
+        model, steps = self, max(1, _ROWS_AT_A_TIME // batch_size)
+        for first in range(0, len(rates), steps):
+            part = slice(first * batch_size, (first + steps) * batch_size)
+            weights = None if sample_weight is None else sample_weight[part]
+            model, memory = model._learn_in_kernel(
+                X[part], weights, rates[first : first + steps], batch_size, memory
+            )
+        return Learned(model, memory, np.nan)
+
+    def _learn_in_kernel(self, X, sample_weight, rates, batch_size, memory):
         alpha = self.alpha.copy()
         keep = memory is not None
-        remembered = np.empty(0)
-        if keep:
-            self.check_statistics(memory)
-            remembered = memory["log_topics"] / memory["mass"]
+        remembered = memory["log_topics"] / memory["mass"] if keep else np.empty(0)
         weights = _NONE if sample_weight is None else np.ascontiguousarray(sample_weight, float)
-        documents = documents_of(X, 0, X.shape[0])
-        if n_pseudo > 0 and not keep:
+        if self.n_pseudo > 0 and not keep:
             longest = float(np.max(X.sum(axis=1), initial=0.0))
             if longest > MOST_WORDS:
                 raise ValueError(
@@ -298,15 +324,17 @@ class CompoundDirichletModel(DirichletModel):
                     f"long word by word, of {MOST_WORDS} words at most. Use inertia='exact', which "
                     "needs none."
                 )
+        documents = documents_of(X, 0, X.shape[0])
         if "alpha" not in self.fixed:
             failed = kernels.online(
-                *documents, batch_size, rates, weights, alpha, remembered, keep, n_pseudo, seed
-            )
+                *documents, batch_size, rates, weights, alpha, remembered, keep, self.n_pseudo,
+                self.seed,
+            )  # fmt: skip
             if failed >= 0:
                 raise ValueError(f"{NO_MAXIMUM} (at online step {failed + 1})")
         if keep:
             memory = Statistics(mass=1.0, log_topics=remembered)
-        return self._with(alpha), memory
+        return self._with(alpha, len(rates)), memory
 
 
 NO_MAXIMUM = (

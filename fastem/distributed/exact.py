@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from sklearn.utils.validation import check_is_fitted
 
+from .. import algebra
 from .halves import taken
 from .shards import Shards, connected, pieces_for
 
@@ -69,4 +70,4 @@ def score(model, data, sample_weight=None, cut_off=None, client=None) -> float:
     with connected(client) as client:
         shards = Shards(client, pieces_for(model, data, client, **given))
         shards = model._check_data(shards, reset=False)
-        return float(model._model().expect(shards).log_likelihood)
+        return float(algebra.expect(model._model(), shards).log_likelihood)

@@ -58,12 +58,8 @@ def maximize(model: Estimator, expectation: Expectation) -> Estimator:
     """
     check_is_fitted(model)
     present = model._model()
-    if hasattr(model, "_maximize"):  # with priors
-        # It has no use for what the model's own maximize would refuse.
-        present.check_statistics(expectation.statistics)
-        step = model._maximize(present, expectation)
-    else:
-        step = present.maximize(expectation.statistics)
+    present.check_statistics(expectation.statistics)
+    step = model._maximize(present, expectation)
     model._set_model(step)
     model.lower_bound_ = expectation.log_likelihood
     model.n_iter_ = getattr(model, "n_iter_", 0) + 1

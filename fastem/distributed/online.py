@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,8 +10,6 @@ from typing import TypeVar
 
 from dask.delayed import delayed
 from distributed import as_completed
-from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_is_fitted
 
 from ..learning_rate import Clock
 from ..statistics import Statistics
@@ -88,8 +85,8 @@ def fit_online(
         if not isinstance(value, Integral) or value < 1:
             raise ValueError(f"{name} must be a whole number, 1 or more; got {value!r}.")
     given = taken(model, sample_weight=sample_weight, cut_off=cut_off)
-    with connected(client) as client, _all_or_nothing(model):
-        fitted = _is_fitted(model)
+    with connected(client) as client, model._all_or_nothing():
+        fitted = model._has_learned()
         shards = Shards(client, pieces_for(model, data, client, **given), n_shards=n_shards)
         shards.checked(model, reset=not fitted)
         if not fitted:
@@ -260,28 +257,6 @@ def _begin(model, piece):
         if name not in settings:
             setattr(model, name, value)
     model._set_clock(Clock())
-
-
-def _is_fitted(model):
-    # A Kalman filter may be given whole, and still be one that starts from its settings.
-    if hasattr(model, "_has_learned"):
-        return model._has_learned()
-    try:
-        check_is_fitted(model)
-    except NotFittedError:
-        return False
-    return True
-
-
-@contextlib.contextmanager
-def _all_or_nothing(model):
-    before = vars(model).copy()
-    try:
-        yield
-    except BaseException:
-        vars(model).clear()
-        vars(model).update(before)
-        raise
 
 
 def _check_choice(name, value, choices):

@@ -24,7 +24,8 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from ..data.rows import Remote, Stream, is_stream
+from ..data.remote import Remote
+from ..data.rows import Stream, is_stream
 from ..data.sequences import Sequences
 from ..parallel import n_threads
 from .halves import taken

@@ -7,20 +7,20 @@ from numbers import Integral, Real
 from typing import Self
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
 from .. import checks
-from ..data.rows import Remote, first_batch, nearby
-from ..data.sequences import Sequences, SequenceStream, as_sequences, check_total
-from ..estimator import OnlineEstimator, is_count
+from ..data.batches import check_total
+from ..data.remote import Remote, sample_of
+from ..data.sequences import Sequences, SequenceStream, as_sequences
+from ..estimator import Estimator, is_count
 from ..families import Family
-from ..learning_rate import DEFAULT_RATE, batch_weights, schedule
+from ..learning_rate import DEFAULT_RATE
 from ..lengths import Lengths
 from ..notices import warn
-from ..stopping import ConvergenceMonitor
+from ..sklearn_compat import Interval, StrOptions, fit_context
+from ..stopping import ConvergenceMonitor, Monitored
 from .checks import check_possible, check_values
 from .inference import HMMInference
 from .model import HMMModel
@@ -29,7 +29,7 @@ from .priors import dirichlet_mode
 __all__ = ["BaseHMM"]
 
 
-class BaseHMM(HMMInference, OnlineEstimator):
+class BaseHMM(HMMInference, Estimator):
     """Common part of all hidden Markov estimators."""
 
     _parameter_constraints = {  # noqa: RUF012 (scikit-learn's convention)
@@ -45,11 +45,11 @@ class BaseHMM(HMMInference, OnlineEstimator):
         "init_params": [str],
         "implementation": [StrOptions({"log", "scaling"})],
         "absorbing": ["array-like", Integral, None],
-        **OnlineEstimator._online_constraints,
+        **Estimator._online_constraints,
     }
 
     _learned_kinds = {  # noqa: RUF012
-        **OnlineEstimator._learned_kinds,
+        **Estimator._learned_kinds,
         "lengths_": lambda value: isinstance(value, Lengths) and value.lengths[0] >= 1,
         "n_sequences_": is_count,
     }
@@ -188,7 +188,7 @@ class BaseHMM(HMMInference, OnlineEstimator):
         for name, array in self._from_family(parameters).items():
             setattr(self, self._attribute(name), np.array(array))
         self._learned = {name: getattr(self, name) for name in self._attributes()}
-        self._keep_told(model)
+        self._keep_told(model.told_dead)
         if model.horizon is not None:
             self.lengths_ = model.horizon
 
@@ -232,12 +232,11 @@ class BaseHMM(HMMInference, OnlineEstimator):
                     f"State {state} is absorbing, but transmat_[{state}] leads elsewhere: it must "
                     "be all zeros but for a one on the diagonal."
                 )
-        model = self._model_class(
+        return self._model_class(
             self._family(), startprob, transmat, self._to_family(emissions), absorbing=absorbing,
             fixed=self._held(), horizon=getattr(self, "lengths_", None), n_jobs=self.n_jobs,
+            told_dead=set(getattr(self, "_told_dead", ())),
         )  # fmt: skip
-        model.told_dead = set(getattr(self, "_told_dead", ()))
-        return model
 
     def _attribute(self, name):
         """The attribute that holds a parameter."""
@@ -343,7 +342,7 @@ class BaseHMM(HMMInference, OnlineEstimator):
         """The first model; what the user set stays unless ``overwrite`` and ``init_params``."""
         n_columns = self.n_features_in_
         self._begin(data, overwrite)
-        data = nearby(data)
+        data = sample_of(data)
         n_states = self.n_components
         random_state = check_random_state(self.random_state)
         even = np.full(n_states, 1.0 / n_states)
@@ -400,6 +399,7 @@ class BaseHMM(HMMInference, OnlineEstimator):
 
     # Learning --------------------------------------------------------------------------------
 
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, lengths=None, sample_weight=None, cut_off=None) -> Self:
         """Fit by batch EM.
 
@@ -424,58 +424,48 @@ class BaseHMM(HMMInference, OnlineEstimator):
         -------
         self
         """
-        self._fit(X, lengths, sample_weight, cut_off)
-        return self
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def _fit(self, X, lengths, sample_weight, cut_off):
         monitor = self.monitor_
         before = monitor.iter, list(monitor.history)
         try:
-            with self._all_or_nothing():
-                vars(self).pop("_told_dead", None)
-                data = self._check_data(X, lengths, sample_weight, cut_off, reset=True)
-                if isinstance(data, SequenceStream):
-                    # Its first table tells the number of columns.
-                    next(data.tables())
-                check_total(data)
-                self._held()
-                model = self._start(data)
-                self._warn_of_few_rows(data)
-                model = self._run(model, data, self._start_monitor())
-                self._set_model(model)
-                self.converged_ = bool(len(monitor.history) > 1 and monitor._settled)
-                self.n_iter_ = monitor.iter
-                self.lower_bounds_ = [float(value) for value in monitor.history]
-                self.lower_bound_ = self.lower_bounds_[-1] if self.lower_bounds_ else -np.inf
-                self.n_steps_ = 0
-                self._forget()
+            self._fit(X, lengths=lengths, sample_weight=sample_weight, cut_off=cut_off)
         except BaseException:
             monitor._reset()
             monitor.iter = before[0]
             monitor.history.extend(before[1])
             raise
+        return self
 
-    def _run(self, model, data, monitor):
-        """EM from ``model`` until the monitor says stop."""
-        expectation = None
-        for _ in range(self.n_iter):
-            expectation = model.expect(data)
-            check_possible(model, data, expectation.log_likelihood)
-            model = self._maximize(model, expectation)
-            monitor.report(expectation.log_likelihood * expectation.weight)
-            if monitor.converged:
-                break
-        for name in ("lengths_", "n_sequences_"):
+    def _forget_fit(self):
+        for name in ("_told_dead", "lengths_", "n_sequences_"):
             vars(self).pop(name, None)
-        self.n_observations_ = 0.0 if expectation is None else expectation.weight
-        if expectation is not None:
-            if not self._absorbing():
-                model = model.with_horizon(expectation.horizon[0])
-        return model
+
+    def _check_fit(self, data):
+        if isinstance(data, SequenceStream):
+            # Its first table tells the number of columns.
+            next(data.tables())
+        self._held()
+
+    def _initial_models(self, data):
+        yield self._start(data)
+        self._warn_of_few_rows(data)
+
+    def _stopping_rule(self, data):
+        def check(model, expectation):
+            check_possible(model, data, expectation.log_likelihood)
+
+        return Monitored(self._start_monitor(), self.n_iter, check)
+
+    def _set_fitted(self, fitted, rule):
+        super()._set_fitted(fitted, rule)
+        monitor = rule.monitor
+        self.converged_ = bool(len(monitor.history) > 1 and monitor._settled)
+        self.n_iter_ = monitor.iter
+        self.lower_bounds_ = [float(value) for value in monitor.history]
+        self.lower_bound_ = self.lower_bounds_[-1] if self.lower_bounds_ else -np.inf
 
     def _maximize(self, model, expectation):
         """The next model of batch EM, priors included."""
+        # Priors count as observations, so that totals are needed, not means.
         statistics, n_sequences = expectation.statistics, expectation.weight
         parameters = model.parameters
         new = self._step_emissions(model, statistics, n_sequences)
@@ -494,7 +484,7 @@ class BaseHMM(HMMInference, OnlineEstimator):
                 parameters[name] = array
         return model.with_parameters(parameters)
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, lengths=None, sample_weight=None, cut_off=None) -> Self:
         """Learn online from new sequences.
 
@@ -515,70 +505,21 @@ class BaseHMM(HMMInference, OnlineEstimator):
         -------
         self
         """
-        self._check_settings((*self._online_constraints, "absorbing", "params"))
-        with self._all_or_nothing():
-            self._held()
-            started = self._is_complete()
-            if started:
-                self._take_width(self._model())
-            data = self._check_data(
-                X, lengths, sample_weight, cut_off, reset=not started, once=True
-            )
-            streamed = not isinstance(data, Sequences)
-            if not streamed:
-                check_total(data)
-            tables, size, start = self._online_tables(data, streamed=streamed, started=started)
-            model = None if start is None else self._begin_online(start)
-            for table in tables:
-                self._learn(table, size, model)
-                model = None
-        return self
+        return self._partial_fit(X, lengths=lengths, sample_weight=sample_weight, cut_off=cut_off)
 
-    def _is_complete(self):
+    _more_online_settings = ("absorbing", "params")
+
+    def _has_learned(self):
         return all(hasattr(self, name) for name in self._attributes())
 
-    def _begin_online(self, table):
-        """The first model of online learning, from its first sequences."""
-        check_total(table)
+    def _before_learning(self, *, started):
+        self._held()
+        if started:
+            self._take_width(self._model())
+
+    def _initial_model_online(self, table):
+        check_total(table.sample_weight, table.observation_name)
         return self._start(table, overwrite=False)
-
-    def _learn(self, table, size, model=None):
-        """Take online steps over the sequences of a table, in batches of ``size``."""
-        if not table.total_weight > 0:
-            return
-        model = self._model() if model is None else model
-        memory = None
-        if self.memory == "statistics":
-            memory = self._remembered(model)
-            if memory is None:
-                first = first_batch(table, size)
-                expectation = model.expect(first)
-                check_possible(model, first, expectation.log_likelihood)
-                memory = model.own(expectation.horizon)
-        weights = batch_weights(len(table), size, table.sample_weight)
-        etas, clock = schedule(self.learning_rate, self._clock, weights, size)
-        model, memory, _ = model.learn_online(table, etas, min(size, len(table)), memory)
-        self._set_model(model)
-        self._count(table)
-        self._set_clock(clock)
-        if memory is None:
-            self._forget()
-        else:
-            self.statistics_ = memory
-
-    def _count(self, table):
-        """Add the lengths of new sequences to those that were seen before."""
-        new = table.total_weight
-        total = self._clock.observations + new
-        if not self._absorbing():
-            lengths = table.horizon
-            if hasattr(self, "lengths_"):
-                before = Lengths.of_sequences(self.lengths_)
-                lengths = (1.0 - new / total) * before + (new / total) * lengths
-            self.lengths_ = lengths
-
-    def __sklearn_is_fitted__(self):
-        return self._is_complete()
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

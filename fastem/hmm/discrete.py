@@ -6,14 +6,14 @@ from numbers import Integral, Real
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 
 from .. import checks
-from ..data.rows import of_tables
+from ..data.remote import map_tables
 from ..data.sequences import Sequences
 from ..drawing import check_drawable
 from ..families import Categorical, Multinomial, Poisson
 from ..learning_rate import DEFAULT_RATE
+from ..sklearn_compat import Interval
 from .base import BaseHMM
 from .priors import dirichlet_mode, poisson_rates
 
@@ -307,7 +307,7 @@ class CategoricalHMM(_DiscreteHMM):
             return
         # The old number of symbols goes with the old probabilities.
         vars(self).pop("emissionprob_", None)
-        found = of_tables(_largest_and_count, data)
+        found = map_tables(_largest_and_count, data)
         largest = int(max(largest for largest, _ in found))
         if largest < 0:
             raise ValueError("All symbols are missing: there is nothing to learn from.")
@@ -493,7 +493,7 @@ class MultinomialHMM(_DiscreteHMM):
 
     def _begin(self, data, overwrite):
         if self.n_trials is None:
-            totals = np.unique(np.concatenate(of_tables(_totals, data)))
+            totals = np.unique(np.concatenate(map_tables(_totals, data)))
             self.n_trials_ = int(totals[0]) if len(totals) == 1 else None
         else:
             self.n_trials_ = self._single_trials()

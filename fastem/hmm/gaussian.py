@@ -6,11 +6,11 @@ from numbers import Real
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from .. import checks
 from ..families import Gaussian
 from ..learning_rate import DEFAULT_RATE
+from ..sklearn_compat import Interval, StrOptions
 from .base import BaseHMM
 from .initialization import clusters, complete_rows, covariance
 from .priors import gaussian_covariances, gaussian_means

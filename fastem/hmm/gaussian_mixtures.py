@@ -6,11 +6,11 @@ from numbers import Integral, Real
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..clustering import kmeans
 from ..families import Gaussian, MixtureOf
 from ..learning_rate import DEFAULT_RATE
+from ..sklearn_compat import Interval, StrOptions
 from .base import BaseHMM
 from .gaussian import as_matrices, normal_draws
 from .initialization import clusters, complete_rows, covariance

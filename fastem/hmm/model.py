@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import algebra, checks
+from .. import checks
 from ..components import Components, Gains, pooled_choice
-from ..data.rows import wherever
 from ..data.sequences import Sequences, as_sequences
 from ..families import Family
 from ..families.base import copy_packed
@@ -18,10 +17,11 @@ from ..kernels.hmm.sampling import draw_path, sample_until_absorbed
 from ..kernels.hmm.usages import absorbing_usages, fixed_length_usages
 from ..kernels.mixture.online import LEAST_SHARE
 from ..lengths import LONGEST_TABLE, Lengths
+from ..model import Model
 from ..notices import warn_of_dead
 from ..revival import revival
-from ..statistics import Expectation, Statistics
-from .checks import admit_sequences, check_values
+from ..statistics import Expectation, Learned, Statistics
+from .checks import admit_sequences, check_possible, check_values
 from .passes import Pass
 
 __all__ = ["HMMModel"]
@@ -29,7 +29,7 @@ __all__ = ["HMMModel"]
 _CHAIN = ("start", "transitions", "mass")
 
 
-class HMMModel(Components):
+class HMMModel(Components, Model):
     """A hidden Markov model: a chain of states, each of which emits a row.
 
     The observation is a whole sequence, the hidden variable its path of states.
@@ -52,51 +52,62 @@ class HMMModel(Components):
         How long sequences are when :meth:`own` is not told.
     n_jobs : int, optional
         Threads; None: as many as there are cores, one inside a worker. No influence on the result.
+    told_dead : set of int, optional
+        The states whose death the user was told of. The models made of this one share it.
     """
 
     def __init__(
         self, family: Family, startprob, transmat, parameters, *, absorbing=(), fixed=(),
-        horizon=None, n_jobs=None, packed=None,
+        horizon=None, n_jobs=None, told_dead=None, packed=None,
     ):  # fmt: skip
         # A chain is told what cannot be by zeros.
-        self.family = family.with_zeros()
-        self.startprob = np.array(checks.numbers("startprob", startprob))
-        self.transmat = np.array(checks.numbers("transmat", transmat), order="C")
-        # What is packed comes from another model, which was checked.
-        self.packed = self.family.pack(parameters) if packed is None else packed
-        n_states = self.family.size(self.packed)[0]
+        family = family.with_zeros()
+        startprob = np.array(checks.numbers("startprob", startprob))
+        transmat = np.array(checks.numbers("transmat", transmat), order="C")
+        is_checked = packed is not None  # it comes from another model
+        packed = packed if is_checked else family.pack(parameters)
+        n_states = family.size(packed)[0]
         for name, array, shape in (
-            ("startprob", self.startprob, (n_states,)),
-            ("transmat", self.transmat, (n_states, n_states)),
+            ("startprob", startprob, (n_states,)),
+            ("transmat", transmat, (n_states, n_states)),
         ):
             if array.shape != shape:
                 raise ValueError(
                     f"{name} has the shape {array.shape}, and the emissions are those of "
                     f"{n_states} states: it should be {shape}."
                 )
-        if packed is None:
-            checks.check_probabilities("startprob", self.startprob)
-            checks.check_probabilities("transmat", self.transmat)
-        self.absorbing = np.zeros(n_states, dtype=bool)
+            if not is_checked:
+                checks.check_probabilities(name, array)
+        is_absorbing = np.zeros(n_states, dtype=bool)
         for state in absorbing:
             if not (isinstance(state, (int, np.integer)) and 0 <= state < n_states):
                 raise ValueError(
                     f"absorbing: {state!r} is not one of the states 0 .. {n_states - 1}."
                 )
-            self.absorbing[state] = True
-        self.fixed = frozenset(fixed)
-        self.horizon = horizon
+            is_absorbing[state] = True
         if horizon is not None:
             lengths = horizon[0] if isinstance(horizon, tuple) else horizon
             if lengths is not None:
                 Lengths.of_sequences(lengths)
-        self.n_jobs = n_jobs
-        #: The states whose death the user was told of; the models made of this one share it.
-        self.told_dead: set[int] = set()
+        vars(self).update(
+            family=family,
+            startprob=startprob,
+            transmat=transmat,
+            packed=packed,
+            absorbing=is_absorbing,
+            fixed=frozenset(fixed),
+            horizon=horizon,
+            n_jobs=n_jobs,
+            told_dead=set() if told_dead is None else told_dead,
+        )
+
+    impossible = (
+        "A sequence has probability zero under the model: no path of states allows it. Look for "
+        "zeros in startprob_, transmat_ or the emissions."
+    )
 
     # The four functions ---------------------------------------------------------------------
 
-    @wherever
     def expect(self, data) -> Expectation:
         """``S(V|Θ)``: means over the sequences, and the mean log-likelihood."""
         tables = self._tables(data)
@@ -189,26 +200,42 @@ class HMMModel(Components):
         startprob, transmat = parameters.pop("startprob"), parameters.pop("transmat")
         return self._with(startprob, transmat, None, parameters=parameters)
 
-    def _with(
-        self, startprob, transmat, packed, absorbing=None, horizon=None, parameters=None
-    ):  # fmt: skip
-        model = HMMModel(
-            self.family,
-            startprob,
-            transmat,
-            parameters,
-            absorbing=np.flatnonzero(self.absorbing if absorbing is None else absorbing),
-            fixed=self.fixed,
-            horizon=self.horizon if horizon is None else horizon,
-            n_jobs=self.n_jobs,
-            packed=packed,
-        )
-        model.told_dead = self.told_dead
-        return model
+    def _with(self, startprob, transmat, packed, parameters=None, **changes):
+        settings = {
+            "absorbing": np.flatnonzero(self.absorbing),
+            "fixed": self.fixed,
+            "horizon": self.horizon,
+            "n_jobs": self.n_jobs,
+            "told_dead": self.told_dead,
+            **changes,
+        }
+        return HMMModel(self.family, startprob, transmat, parameters, packed=packed, **settings)
 
     def with_horizon(self, horizon) -> HMMModel:
-        """The same model, for sequences of another length."""
-        return self._with(self.startprob, self.transmat, self.packed, horizon=horizon)
+        """The same model, for sequences of these lengths (or a pair, of which they are the first).
+
+        Lengths mean nothing to a chain that ends by absorption.
+        """
+        lengths = horizon[0] if isinstance(horizon, tuple) else horizon
+        if self.absorbing.any():
+            lengths = None
+        return self._with(self.startprob, self.transmat, self.packed, horizon=lengths)
+
+    def after_learning_from(self, table, n_before) -> HMMModel:
+        """The same model; the lengths of new sequences are added to those seen before."""
+        lengths = table.horizon
+        if self.horizon is not None and not self.absorbing.any():
+            new = table.total_weight
+            total = n_before + new
+            before = Lengths.of_sequences(self.horizon)
+            lengths = (1.0 - new / total) * before + (new / total) * lengths
+        return self.with_horizon(lengths)
+
+    def horizon_of(self, data):
+        """The lengths of the sequences and the family's horizon."""
+        expectation = self.expect(data)
+        check_possible(self, data, expectation.log_likelihood)
+        return expectation.horizon
 
     def check_same_kind(self, other) -> None:
         """Raise ``ValueError`` unless ``other`` is a hidden Markov model of the same kind."""
@@ -282,14 +309,13 @@ class HMMModel(Components):
         """The same model with its states in another order."""
         order = np.asarray(order)
         parameters = self.family.reorder(self.family.unpack(self.packed), order)
-        model = self._with(
+        return self._with(
             self.startprob[order],
             self.transmat[np.ix_(order, order)],
             self.family.pack(parameters),
-            self.absorbing[order],
+            absorbing=np.flatnonzero(self.absorbing[order]),
+            told_dead=set(),  # states have other numbers now
         )
-        model.told_dead = set()  # by other numbers
-        return model
 
     def arranged(self, other, horizon=None) -> HMMModel:
         """The same model with what is inside its states in the order of ``other``'s."""
@@ -439,7 +465,11 @@ class HMMModel(Components):
         statistics = Statistics(start=start, transitions=transitions, mass=mass, **blocks)
         return Expectation(statistics / weight, float(score / weight), weight, horizon)
 
-    def infer(self, data, *, log_likelihoods=True, posteriors=False):
+    def log_likelihoods(self, data) -> np.ndarray:
+        """The log-likelihood of each sequence."""
+        return self.infer(data)[0]
+
+    def infer(self, data, *, posteriors=False):
         """Log-likelihood of each sequence, and the posterior of the state at each row."""
         scores, probabilities = [], []
         for table in self._tables(data):
@@ -461,36 +491,16 @@ class HMMModel(Components):
             paths.append(states)
         return np.concatenate(scores), np.concatenate(paths)
 
-    def learn_online(self, data, rates, batch_size, memory=None):
-        """Online steps over batches of ``batch_size`` sequences in order.
-
-        Returns the model after them, the memory after them (None if the model is the memory), and
-        the mean log-likelihood of the batches, each under the model that met it.
-        """
-        table = as_sequences(data)
-        if not isinstance(table, Sequences):
-            raise TypeError("Online steps are over sequences that are at hand, not over a stream.")
-        if not isinstance(data, Sequences):
-            (table,) = self._tables(data)
-        checks.check_batch_size(batch_size)
-        rates = checks.check_rates(rates, -(-len(table) // batch_size))
+    def learn(self, table, rates, batch_size=None, memory=None) -> Learned:
+        """Online steps over batches of sequences in order; small batches run in a kernel."""
+        size = len(table) if batch_size is None else batch_size
+        checks.check_batch_size(size)
+        if not self._in_kernel(table, size):
+            return super().learn(table, rates, batch_size, memory)
+        rates = checks.check_rates(rates, -(-len(table) // size))
         if memory is not None:
             self.check_statistics(memory)
-        if self._in_kernel(table, batch_size):
-            return self._learn_in_kernel(table, rates, batch_size, memory)
-        model, score, weight = self, 0.0, 0.0
-        for step, first in enumerate(range(0, len(table), batch_size)):
-            part = table.part(first, min(first + batch_size, len(table)))
-            if part.sample_weight is not None and not part.sample_weight.any():
-                continue
-            expectation = model.expect(part)
-            if not np.isfinite(expectation.log_likelihood):
-                raise ValueError(_impossible(step))
-            model, statistics = algebra.step(model, expectation, rates[step], memory)
-            memory = None if memory is None else statistics
-            score += expectation.weight * expectation.log_likelihood
-            weight += expectation.weight
-        return model, memory, score / weight
+        return self._learn_in_kernel(table, rates, size, memory)
 
     def _in_kernel(self, table, batch_size):
         """Whether the loop over batches runs in a kernel: it takes sequences one by one."""
@@ -520,7 +530,7 @@ class HMMModel(Components):
         if failed >= 0:
             reasons = {
                 NO_MAXIMUM: f"{self.family.failure} (at online step {failed + 1})",
-                IMPOSSIBLE: _impossible(failed),
+                IMPOSSIBLE: f"{self.impossible} (at online step {failed + 1})",
                 NEVER_ABSORBED: _NEVER_ABSORBED,
             }
             raise ValueError(reasons[reason])
@@ -532,7 +542,7 @@ class HMMModel(Components):
             base = np.add.reduceat(log_base, table.starts)
             total += base.sum() if weights is None else base @ weights
         weight = len(table) if weights is None else weights.sum()
-        return self._with(startprob, transmat, packed), memory, total / weight
+        return Learned(self._with(startprob, transmat, packed), memory, total / weight)
 
 
 def long_usages(startprob, transmat, lengths):
@@ -580,10 +590,3 @@ _NEVER_ABSORBED = (
     "This chain need not ever be absorbed: from some state that it can reach, no absorbing state "
     "can be reached. Give every transient state a way to an absorbing one."
 )
-
-
-def _impossible(step):
-    return (
-        f"A sequence of online step {step + 1} has probability zero under the model: no path of "
-        "states allows it. Look for zeros in startprob_, transmat_ or the emissions."
-    )

@@ -6,8 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ..data.rows import joined_weights
-from ..data.sequences import Reader, Sequences, as_sequences, check_total, is_sequence_stream
+from ..data.batches import check_total, joined_weights
+from ..data.sequences import Reader, Sequences, as_sequences, is_sequence_stream
 from ..kernels.kalman.lanes import LEAST, LONGEST
 from ..kernels.kalman.observation import COMPLETE, MISSING, PARTIAL
 from ..kernels.kalman.pieces import LONG
@@ -180,7 +180,7 @@ class ObservationReader(Reader):
         if cut_off is not None:
             raise ValueError("cut_off is for hidden Markov models that have absorbing states.")
         table = Observations(X, lengths, sample_weight)
-        check_total(table)
+        check_total(table.sample_weight, table.observation_name)
         self.n_columns = X.shape[1]
         return table
 

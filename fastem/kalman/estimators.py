@@ -5,16 +5,16 @@ from __future__ import annotations
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..data.rows import Remote, first_batch, nearby
-from ..estimator import OnlineEstimator
+from ..data.batches import batch_of_weight
+from ..data.remote import Remote, sample_of
+from ..estimator import Estimator
 from ..learning_rate import DEFAULT_RATE, Clock, batch_weights, schedule
 from ..lengths import Lengths
 from ..notices import warn
+from ..sklearn_compat import Interval, StrOptions, fit_context
 from .checks import (
     AXES,
     as_numbers,
@@ -42,7 +42,7 @@ _EM_VARS = (
 _OFFSETS = frozenset(name for name in AXES if name.endswith("offsets"))
 
 
-class KalmanFilter(OnlineEstimator):
+class KalmanFilter(Estimator):
     """A linear dynamical system: a hidden state that moves linearly and is observed linearly.
 
     ``h₁ ~ N(m, V)``, ``h' = A h + b + N(0, Q)``, ``v = C h + c + N(0, R)``.
@@ -164,7 +164,7 @@ initial_state_covariance_ : ndarray
     """
 
     _parameter_constraints = {  # noqa: RUF012 (scikit-learn's convention)
-        **OnlineEstimator._online_constraints,
+        **Estimator._online_constraints,
         "random_state": ["random_state"],
         "n_dim_state": [Interval(Integral, 1, None, closed="left"), None],
         "n_dim_obs": [Interval(Integral, 1, None, closed="left"), None],
@@ -374,7 +374,7 @@ initial_state_covariance_ : ndarray
         )
 
     _learned_kinds = {  # noqa: RUF012
-        **OnlineEstimator._learned_kinds,
+        **Estimator._learned_kinds,
         "lengths_": lambda value: isinstance(value, Lengths) and value.lengths[0] >= 1,
         "given_": lambda value: isinstance(value, tuple) and set(value) <= NAMES.keys(),
     }
@@ -446,7 +446,7 @@ initial_state_covariance_ : ndarray
 
     def _start(self, data):
         """The first model: what is given, and the data if nothing of the dynamics is."""
-        sequences = next(nearby(data).tables())
+        sequences = next(sample_of(data).tables())
         given = self._given()
         dynamics = NAMES.keys() - {"observation_offsets", "observation_covariance"}
         if given.keys() & dynamics:
@@ -467,7 +467,7 @@ initial_state_covariance_ : ndarray
                 )
         return self._learner(parameters)
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, lengths=None, sample_weight=None):
         """Fit by batch EM.
 
@@ -498,7 +498,7 @@ initial_state_covariance_ : ndarray
             model = self._model() if resumed else self._start(data)
             weight = self._run(model, data)
             self._set_clock(Clock(observations=weight))
-            self._forget()
+            self._set_memory(None)
         return self
 
     def _run(self, model, data):
@@ -546,7 +546,7 @@ initial_state_covariance_ : ndarray
         self.lower_bounds_ = bounds
         return weight
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None, lengths=None, sample_weight=None):
         """Learn online from new sequences.
 
@@ -570,9 +570,8 @@ initial_state_covariance_ : ndarray
         with self._all_or_nothing():
             started = self._has_learned()
             data = self._check_data(X, sample_weight, lengths, reset=not started, once=True)
-            tables, size, start = self._online_tables(
-                data, streamed=not isinstance(data, Observations), started=started
-            )
+            tables, start = self._online_tables(data, started)
+            size = self.batch_size or (self._stream_batch if data.is_stream else len(tables[0]))
             n_columns = self._n_columns() if start is None else start.X.shape[1]
             self._say_what_is_learned(n_columns, starts=not started)
             model = None if start is None else self._begin_online(start)
@@ -592,16 +591,16 @@ initial_state_covariance_ : ndarray
         model.horizon = sequences.horizon
         memory = None
         if self.memory == "statistics":
-            memory = self._remembered(model)
+            memory = self._memory_of(model)
             if memory is None:
-                memory = model.own(first_batch(sequences, size).horizon)
+                memory = model.own(batch_of_weight(sequences, size).horizon)
         weights = batch_weights(len(sequences), size, sequences.sample_weight)
         etas, clock = schedule(self.learning_rate, self._clock, weights, size)
         model, memory = model.learn_online(sequences, etas, min(size, len(sequences)), memory)
         self._set_model(model)
         self._set_clock(clock)
         if memory is None:
-            self._forget()
+            self._set_memory(None)
         else:
             self.statistics_ = memory
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from .. import algebra
-from ..data.rows import wherever
 from ..kernels.kalman import (
     entry as kalman_entry,
 )
@@ -119,7 +118,6 @@ class KalmanModel:
 
     # The four functions ---------------------------------------------------------------------
 
-    @wherever
     def expect(self, data) -> Expectation:
         """``S(V|Θ)``: mean moments of h₁, of (h', h) and of (v, h), and of the log-likelihood."""
         total = None

@@ -1,6 +1,5 @@
 """Mixtures of exponential families: ``from fastem.mixture import GaussianMixture``."""
 
-from .gaussian import GaussianMixture
-from .general import Mixture
+from .estimators import GaussianMixture, Mixture
 
 __all__ = ["GaussianMixture", "Mixture"]

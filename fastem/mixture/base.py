@@ -3,37 +3,33 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from time import perf_counter
 from typing import Self
 
 import numpy as np
-from sklearn.base import DensityMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from .. import algebra, checks
+from .. import checks
 from ..clustering import kmeans, one_thread_if_small
-from ..data.rows import Remote, Stream, Table, first_batch, is_stream, nearby, readable
+from ..data.batches import check_total
+from ..data.remote import sample_of
+from ..data.rows import Table, is_stream
 from ..data.sampling import sample_rows
-from ..estimator import OnlineEstimator
+from ..estimator import RowEstimator
 from ..families import Family
-from ..learning_rate import batch_weights, schedule
 from ..notices import warn
+from ..sklearn_compat import Interval, StrOptions, fit_context
+from ..stopping import Tolerance
 from .model import MixtureModel
 
 __all__ = ["BaseMixture"]
-
-_WEIGHTS_OF_STREAM = (
-    "sample_weight goes with an array; a stream yields pairs (array, weights) instead."
-)
 
 # Rows whose values are checked at a time.
 _CHECKED_ROWS = 65_536
 
 
-class BaseMixture(DensityMixin, OnlineEstimator):
+class BaseMixture(RowEstimator):
     """Common part of :class:`~fastem.GaussianMixture` and :class:`~fastem.Mixture`."""
 
     _parameter_constraints = {  # noqa: RUF012 (scikit-learn's convention)
@@ -46,7 +42,7 @@ class BaseMixture(DensityMixin, OnlineEstimator):
         "warm_start": ["boolean"],
         "verbose": ["verbose"],
         "verbose_interval": [Interval(Integral, 1, None, closed="left")],
-        **OnlineEstimator._online_constraints,
+        **RowEstimator._online_constraints,
     }
 
     # Supplied by each estimator --------------------------------------------------------------
@@ -68,7 +64,7 @@ class BaseMixture(DensityMixin, OnlineEstimator):
         for name, array in model.parameters.items():
             # A copy, so that changing an attribute changes nothing that was given or is shared.
             setattr(self, f"{name}_", np.array(array))
-        self._keep_told(model)
+        self._keep_told(model.told_dead)
 
     def _parameter_attributes(self):
         return ("weights_", *(f"{name}_" for name in self._family().parameter_names))
@@ -82,52 +78,37 @@ class BaseMixture(DensityMixin, OnlineEstimator):
     def _make_model(self, weights, parameters):
         family = self._family()
         fixed = self._fixed_names(("weights", *family.parameter_names))
-        model = MixtureModel(family, weights, parameters, fixed=fixed, n_jobs=self.n_jobs)
-        model.told_dead = set(getattr(self, "_told_dead", ()))
-        return model
+        told = set(getattr(self, "_told_dead", ()))
+        return MixtureModel(
+            family, weights, parameters, fixed=fixed, n_jobs=self.n_jobs, told_dead=told
+        )
+
+    def _has_learned(self):
+        return hasattr(self, "weights_")
+
+    def _n_columns_of(self, model):
+        # A family of the user's own has features in place of columns.
+        return model.n_columns if model.family.compiled else None
 
     # Data ------------------------------------------------------------------------------------
 
-    def _check_table(self, X, sample_weight=None, *, reset, min_samples=1):
-        X = validate_data(self, X, reset=reset, dtype="numeric", ensure_min_samples=min_samples)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(
-                sample_weight, X, dtype=np.float64, ensure_non_negative=True
-            )
+    def _check_rows(self, X):
         family = self._family()
-        # A bounded piece at a time, so that the check makes no copy of the data.
+        # A bounded number of rows at a time, so that the check makes no copy of the data.
         for start in range(0, len(X), _CHECKED_ROWS):
             try:
                 family.check(X[start : start + _CHECKED_ROWS])
             except ValueError as error:
                 where = f" (counting rows from {start})" if start else ""
                 raise ValueError(f"{error}{where}") from None
-        return X, sample_weight
-
-    def _check_data(self, X, sample_weight=None, *, reset, min_samples=1):
-        """``X`` as a table or stream of checked arrays."""
-        if isinstance(X, Remote):
-            return X.checked(self, reset=reset)
-        if not is_stream(X):
-            return Table(*self._check_table(X, sample_weight, reset=reset, min_samples=min_samples))
-        if sample_weight is not None:
-            raise ValueError(_WEIGHTS_OF_STREAM)
-        first = reset
-
-        def check(X, sample_weight):
-            nonlocal first
-            checked = self._check_table(X, sample_weight, reset=first)
-            first = False
-            return checked
-
-        return Stream(X, check)
+        return X
 
     # The start -------------------------------------------------------------------------------
 
     def _start(self, data, random_state, *, batch=False):
         """The first model, from the data and what the user gave."""
         family = self._family()
-        data = nearby(data)
+        data = sample_of(data)
         row = np.asarray(next(data.tables()).X[0], dtype=float)
         given = self._given_start(row)
         if {"weights", *family.parameter_names} <= given.keys():
@@ -141,7 +122,7 @@ class BaseMixture(DensityMixin, OnlineEstimator):
                 f"{self.n_components}, n_samples = {n_rows}. Start from more rows, or give all "
                 "the parameters to start from."
             )
-        _check_total(sample.sample_weight)
+        check_total(sample.sample_weight)
         responsibilities, centers, share = self._responsibilities(sample, random_state)
         uniform = np.full(self.n_components, 1.0 / self.n_components)
         # Nothing is held fixed yet: there is nothing to hold.
@@ -208,6 +189,7 @@ class BaseMixture(DensityMixin, OnlineEstimator):
 
     # Learning --------------------------------------------------------------------------------
 
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, sample_weight=None) -> Self:
         """Fit by batch EM, from ``n_init`` starts, and keep the best.
 
@@ -225,109 +207,56 @@ class BaseMixture(DensityMixin, OnlineEstimator):
         -------
         self
         """
-        self._fit(X, sample_weight)
+        self._fit(X, sample_weight=sample_weight, min_samples=2)
         return self
 
+    @fit_context(prefer_skip_nested_validation=True)
     def fit_predict(self, X, y=None, sample_weight=None) -> np.ndarray:
         """Fit and return the likeliest component of each row."""
-        data = self._fit(X, sample_weight)
-        if isinstance(data, Stream):
-            return np.concatenate([self._labels(table.X) for table in data.tables()])
-        return self._labels(data.X)
+        data = self._fit(X, sample_weight=sample_weight, min_samples=2)
+        return np.concatenate([self._labels(table.X) for table in data.tables()])
 
     def _labels(self, X):
         return self._model().infer(X, labels=True)[2]
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def _fit(self, X, sample_weight):
-        with self._all_or_nothing():
-            resumed = self.warm_start and hasattr(self, "converged_")
-            if not resumed:
-                vars(self).pop("_told_dead", None)
-            data = self._check_data(X, sample_weight, reset=not resumed, min_samples=2)
-            if isinstance(data, Table):
-                _check_total(data.sample_weight)
-                if len(data.X) < self.n_components:
-                    raise ValueError(
-                        "Expected n_samples >= n_components but got n_components = "
-                        f"{self.n_components}, n_samples = {len(data.X)}"
-                    )
-            best = self._best_run(data, resumed)
-            if not best["converged_"] and self.max_iter > 0:
-                warn(
-                    "EM did not converge from the best of the starts. Try other init_params, a "
-                    "larger max_iter or tol, or look for degenerate data.",
-                    ConvergenceWarning,
-                )
-            self._set_model(best.pop("model"))
-            for name, value in best.items():
-                setattr(self, name, value)
-            self._forget()
-        return data
+    def _resumes(self):
+        return self.warm_start and hasattr(self, "converged_")
 
-    def _best_run(self, data, resumed):
+    def _check_fit(self, data):
+        if isinstance(data, Table) and len(data) < self.n_components:
+            raise ValueError(
+                "Expected n_samples >= n_components but got n_components = "
+                f"{self.n_components}, n_samples = {len(data)}"
+            )
+
+    def _initial_models(self, data):
         random_state = check_random_state(self.random_state)
-        best = None
-        for attempt in range(1 if resumed else self.n_init):
+        for attempt in range(self.n_init):
             if self.verbose:
                 print(f"Initialization {attempt}")
-            if resumed:
-                model, before = (
-                    self._model(),
-                    float(checks.numbers("lower_bound_", self.lower_bound_)),
-                )
-            else:
-                model, before = self._start(data, random_state, batch=True), -np.inf
-            run = self._run(model, data, before)
-            # Without iterations there is nothing to compare, and the last start is kept.
-            if (
-                best is None
-                or not best["lower_bounds_"]
-                or run["lower_bound_"] > best["lower_bound_"]
-            ):
-                best = run
-        return best
+            yield self._start(data, random_state, batch=True)
 
-    def _run(self, model, data, lower_bound):
-        """EM from ``model`` until the mean log-likelihood changes by less than ``tol``."""
-        lower_bounds, converged = [], False
-        n_iter, weight = 0, 0.0
-        begun = previous_time = perf_counter()
-        for n_iter in range(1, self.max_iter + 1):
-            expectation = model.expect(data)
-            weight = expectation.weight
-            model = model.maximize(expectation.statistics)
-            change = expectation.log_likelihood - lower_bound
-            lower_bound = expectation.log_likelihood
-            if not np.isfinite(lower_bound):
-                raise ValueError(
-                    f"The log-likelihood is not finite at iteration {n_iter}: squares of the "
-                    "data overflow. Scale the columns to a moderate range."
-                )
-            lower_bounds.append(lower_bound)
-            if self.verbose and n_iter % self.verbose_interval == 0:
-                now = perf_counter()
-                took = f"\t time lapse {now - previous_time:.5f}s\t ll change {change:.5f}"
-                previous_time = now
-                print(f"  Iteration {n_iter}{took if self.verbose >= 2 else ''}")
-            if abs(change) < self.tol:
-                converged = True
-                break
-        if self.verbose and self.max_iter > 0:
-            end = "converged" if converged else "did not converge"
-            took = f" time lapse {perf_counter() - begun:.5f}s\t lower bound {lower_bound:.5f}."
-            print(f"Initialization {end}.{took if self.verbose >= 2 else ''}")
-        return {
-            "model": model,
-            "converged_": converged,
-            "n_iter_": n_iter,
-            "lower_bound_": lower_bounds[-1] if lower_bounds else -np.inf,
-            "lower_bounds_": lower_bounds,
-            "n_steps_": 0,
-            "n_observations_": weight,
-        }
+    def _initial_model_online(self, table):
+        return self._start(table, check_random_state(self.random_state))
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    def _stopping_rule(self, data):
+        before = -np.inf
+        if self._resumes():
+            before = float(checks.numbers("lower_bound_", self.lower_bound_))
+        return Tolerance(
+            self.max_iter, self.tol, before=before, verbose=self.verbose,
+            verbose_interval=self.verbose_interval,
+        )  # fmt: skip
+
+    def _warn_of_end(self, rule):
+        if not rule.converged and self.max_iter > 0:
+            warn(
+                "EM did not converge from the best of the starts. Try other init_params, a "
+                "larger max_iter or tol, or look for degenerate data.",
+                ConvergenceWarning,
+            )
+
+    @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None, sample_weight=None) -> Self:
         """Learn online from new rows.
 
@@ -348,86 +277,9 @@ class BaseMixture(DensityMixin, OnlineEstimator):
         -------
         self
         """
-        self._check_settings(self._online_constraints)
-        with self._all_or_nothing():
-            streamed = is_stream(X)
-            if streamed:
-                if sample_weight is not None:
-                    raise ValueError(_WEIGHTS_OF_STREAM)
-                data = Stream(X, self._batch_check(), once=True)
-            else:
-                data = Table(*self._batch_check()(X, sample_weight))
-            tables, size, start = self._online_tables(
-                data, streamed=streamed, started=hasattr(self, "weights_")
-            )
-            model = None if start is None else self._begin_online(start)
-            for table in tables:
-                self._learn(table, size, model)
-                model = None
-        return self
-
-    def _batch_check(self):
-        """A function that checks the arrays to learn from, the first for its columns too."""
-        first = not hasattr(self, "weights_")
-
-        def check(X, sample_weight):
-            nonlocal first
-            X, sample_weight = self._check_table(X, sample_weight, reset=first)
-            first = False
-            _check_total(sample_weight)
-            return X, sample_weight
-
-        return check
-
-    def _begin_online(self, table):
-        """The first model of online learning, from its first rows."""
-        return self._start(table, check_random_state(self.random_state))
-
-    def _learn(self, table, size, model=None):
-        """Take online steps over the rows of a table, in batches of ``size``."""
-        X, sample_weight = table.X, table.sample_weight
-        if model is None:
-            model = self._model()
-            # A start by single points may leave weights that do not sum to one.
-            if abs(model.weights.sum() - 1) > 1e-6:
-                parameters = model.parameters
-                parameters["weights"] = model.weights / model.weights.sum()
-                model = model.with_parameters(parameters)
-        memory = None
-        if self.memory == "statistics":
-            memory = self._remembered(model)
-            if memory is None:
-                memory = model.own(model.expect(first_batch(table, size)).horizon)
-        weights_of_batches = batch_weights(len(X), size, sample_weight)
-        etas, clock = schedule(self.learning_rate, self._clock, weights_of_batches, size)
-        batch_size = min(size, len(X))
-        if model.family.compiled and (self.batch_size is not None or len(etas) > 1):
-            # Rows that kernels cannot read in place are copied, so a bounded number at a time.
-            steps = len(etas) if readable(X) else max(1, _CHECKED_ROWS // batch_size)
-            for first in range(0, len(etas), steps):
-                part = slice(first * batch_size, (first + steps) * batch_size)
-                weights = None if sample_weight is None else sample_weight[part]
-                model, memory, _ = model.learn_online(
-                    X[part], weights, etas[first : first + steps], batch_size, memory
-                )
-        else:
-            for step, start in enumerate(range(0, len(X), batch_size)):
-                part = table.part(start, start + batch_size)
-                if weights_of_batches[step] > 0:
-                    model, statistics = algebra.online(model, part, etas[step], memory)
-                    memory = None if memory is None else statistics
-        self._set_model(model)
-        self._set_clock(clock)
-        if memory is None:
-            self._forget()
-        else:
-            self.statistics_ = memory
+        return self._partial_fit(X, sample_weight=sample_weight)
 
     # Using the model -------------------------------------------------------------------------
-
-    def _checked(self, X):
-        check_is_fitted(self, "weights_")
-        return self._check_table(X, reset=False)[0]
 
     def score_samples(self, X) -> np.ndarray:
         """The log-likelihood of each row."""
@@ -440,7 +292,7 @@ class BaseMixture(DensityMixin, OnlineEstimator):
         if is_stream(X):
             return self._model().expect(self._check_data(X, sample_weight, reset=False))[1]
         X, sample_weight = self._check_table(X, sample_weight, reset=False)
-        _check_total(sample_weight)
+        check_total(sample_weight)
         log_likelihoods = self._model().infer(X, log_totals=True)[0]
         return float(np.average(log_likelihoods, weights=sample_weight))
 
@@ -487,14 +339,3 @@ class BaseMixture(DensityMixin, OnlineEstimator):
     def _generator(self, random_state):
         """What the family draws with."""
         return np.random.default_rng(random_state.randint(2**31))
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "weights_")
-
-
-def _check_total(sample_weight):
-    if sample_weight is not None and not sample_weight.any():
-        raise ValueError(
-            "The sample weights are all zero: there is nothing to learn from. Give at least one "
-            "row a positive weight."
-        )

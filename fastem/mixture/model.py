@@ -6,22 +6,25 @@ import numpy as np
 
 from .. import checks
 from ..components import Components, Gains, pooled_choice
-from ..data.rows import Table, admit, as_data, read_rows, wherever
+from ..data.rows import Table, admit, as_data, read_rows, readable
 from ..families import Family
 from ..families.base import copy_packed
 from ..kernels.mixture import expectation as kernels
 from ..kernels.mixture.online import LEAST_SHARE
 from ..kernels.mixture.online import online as online_kernel
 from ..kernels.mixture.online_rows import ROW_BY_ROW, online_rows
+from ..model import Model
 from ..notices import warn_of_dead
 from ..parallel import add_into, chunks, in_order
 from ..revival import revival
-from ..statistics import Expectation, Statistics
+from ..statistics import Expectation, Learned, Statistics
 
 __all__ = ["MixtureModel"]
 
 
 _NO_WEIGHTS = np.empty(0)
+# Rows of a type that kernels cannot read that are copied at a time.
+_COPIED_ROWS = 65_536
 _NO_POSTERIORS = np.empty((0, 0))
 
 _DEAD = (
@@ -30,7 +33,7 @@ _DEAD = (
 )
 
 
-class MixtureModel(Components):
+class MixtureModel(Components, Model):
     """A mixture: ``p(x) = Σ_k w_k p(x|θ_k)``. The hidden variable is the component.
 
     Parameters
@@ -43,29 +46,38 @@ class MixtureModel(Components):
         Names of parameters that :meth:`maximize` leaves alone, ``"weights"`` among them.
     n_jobs : int, optional
         Threads; None: as many as there are cores, one inside a worker. No influence on the result.
+    told_dead : set of int, optional
+        The components whose death the user was told of. The models made of this one share it.
     """
 
-    def __init__(self, family: Family, weights, parameters, *, fixed=(), n_jobs=None, packed=None):
-        self.family = family.beside_weights()
-        # What is packed comes from another model, which was checked.
-        self.packed = self.family.pack(parameters) if packed is None else packed
-        n_components, self.n_columns = self.family.size(self.packed)
-        self.weights = checks.numbers("weights", weights)
-        if self.weights.shape != (n_components,):
+    def __init__(
+        self, family: Family, weights, parameters, *, fixed=(), n_jobs=None, told_dead=None,
+        packed=None,
+    ):  # fmt: skip
+        family = family.beside_weights()
+        weights = checks.numbers("weights", weights)
+        if packed is None:
+            packed = family.pack(parameters)
+            _check_weights(weights)
+        # else it comes from another model, which was checked.
+        n_components, n_columns = family.size(packed)
+        if weights.shape != (n_components,):
             raise ValueError(
-                f"weights have the shape {self.weights.shape}, and the other parameters are those "
+                f"weights have the shape {weights.shape}, and the other parameters are those "
                 f"of {n_components} components."
             )
-        if packed is None:
-            _check_weights(self.weights)
-        self.fixed = frozenset(fixed)
-        self.n_jobs = n_jobs
-        #: The components whose death the user was told of; the models made of this one share it.
-        self.told_dead: set[int] = set()
+        vars(self).update(
+            family=family,
+            weights=weights,
+            packed=packed,
+            n_columns=n_columns,
+            fixed=frozenset(fixed),
+            n_jobs=n_jobs,
+            told_dead=set() if told_dead is None else told_dead,
+        )
 
     # The four functions ---------------------------------------------------------------------
 
-    @wherever
     def expect(self, data) -> Expectation:
         """``S(V|Θ)``: means over the rows of ``(γ_k, γ_k φ(x))``, and of the log-likelihood."""
         log_weights = self.log_weights
@@ -163,12 +175,11 @@ class MixtureModel(Components):
         weights = parameters.pop("weights")
         return MixtureModel(self.family, weights, parameters, fixed=self.fixed, n_jobs=self.n_jobs)
 
-    def _with(self, weights, packed):
-        model = MixtureModel(
-            self.family, weights, None, fixed=self.fixed, n_jobs=self.n_jobs, packed=packed
-        )
-        model.told_dead = self.told_dead
-        return model
+    def _with(self, weights, packed, told_dead=None):
+        return MixtureModel(
+            self.family, weights, None, fixed=self.fixed, n_jobs=self.n_jobs, packed=packed,
+            told_dead=self.told_dead if told_dead is None else told_dead,
+        )  # fmt: skip
 
     def check_same_kind(self, other) -> None:
         """Raise ``ValueError`` unless ``other`` is a mixture of the same kind and size."""
@@ -217,9 +228,8 @@ class MixtureModel(Components):
     def reordered(self, order) -> MixtureModel:
         """The same model with its components in another order."""
         parameters = self.family.reorder(self.family.unpack(self.packed), order)
-        model = self._with(self.weights[order], self.family.pack(parameters))
-        model.told_dead = set()  # by other numbers
-        return model
+        # Components have other numbers now.
+        return self._with(self.weights[order], self.family.pack(parameters), told_dead=set())
 
     def arranged(self, other, horizon=None) -> MixtureModel:
         """The same model with what is inside its components in the order of ``other``'s."""
@@ -324,6 +334,11 @@ class MixtureModel(Components):
             pass
         return out_totals, out_posteriors, out_labels
 
+    def log_likelihoods(self, data) -> np.ndarray:
+        """The log-likelihood of each row."""
+        tables = as_data(data).tables()
+        return np.concatenate([self.infer(table.X, log_totals=True)[0] for table in tables])
+
     def expect_given(self, data, responsibilities) -> Statistics:
         """Mean statistics of rows whose responsibilities are given.
 
@@ -350,20 +365,37 @@ class MixtureModel(Components):
         blocks = self.family.collect(self.packed, mass, buffers)
         return Statistics(mass=mass, **blocks) / mass.sum()
 
-    def learn_online(self, X, sample_weight, rates, batch_size, memory=None):
-        """Online steps over the rows of ``X`` in order, the loop in a kernel.
-
-        Returns the model after them, the memory after them (None if the model is the memory), and
-        the mean log-likelihood of the rows, each under the model that met it.
-        """
-        X = admit(Table(np.asarray(X), sample_weight), self.family).X
+    def learn(self, table, rates, batch_size=None, memory=None) -> Learned:
+        """Online steps over batches of rows in order; the loop is in a kernel if there are many."""
+        total = self.weights.sum()
+        if abs(total - 1) > 1e-6:
+            # An initialization by single points may leave some of the mass out.
+            parameters = {**self.parameters, "weights": self.weights / total}
+            return self.with_parameters(parameters).learn(table, rates, batch_size, memory)
+        if batch_size is None or not self.family.compiled:
+            return super().learn(table, rates, batch_size, memory)
+        table = admit(table, self.family)
         checks.check_batch_size(batch_size)
-        rates = checks.check_rates(rates, -(-len(X) // batch_size))
+        rates = checks.check_rates(rates, -(-len(table) // batch_size))
         if memory is not None:
             self.check_statistics(memory)
+        # Rows that kernels cannot read in place are copied, so a bounded number at a time.
+        steps = len(rates) if readable(table.X) else max(1, _COPIED_ROWS // batch_size)
+        model, score = self, 0.0
+        for first in range(0, len(rates), steps):
+            part = table.part(first * batch_size, (first + steps) * batch_size)
+            model, memory, gained = model._learn_in_kernel(
+                part, rates[first : first + steps], batch_size, memory
+            )
+            score += gained
+        weight = len(table) if table.sample_weight is None else table.sample_weight.sum()
+        return Learned(model, memory, score / weight)
+
+    def _learn_in_kernel(self, table, rates, batch_size, memory):
+        """The model, the memory, and the log-likelihood of all rows."""
         packed = copy_packed(self.packed)
         weights = self.weights.copy()
-        rows, row_weights, log_base, part = self.read(X, sample_weight, 0, len(X))
+        rows, row_weights, log_base, part = self.read(table.X, table.sample_weight, 0, len(table))
         row_by_row = batch_size == 1 and isinstance(packed, ROW_BY_ROW)
         if row_by_row and memory is None and not self.fixed:
             total, failed = online_rows(rows, len(part), rates, row_weights, weights, packed)
@@ -386,9 +418,8 @@ class MixtureModel(Components):
             warn_of_dead(dead, weights, LEAST_SHARE, self.told_dead, _DEAD)
             weights /= weights.sum()
         if log_base is not None:
-            total += log_base.sum() if sample_weight is None else log_base @ row_weights
-        count = len(part) if sample_weight is None else row_weights.sum()
-        return self._with(weights, packed), memory, total / count
+            total += log_base.sum() if table.sample_weight is None else log_base @ row_weights
+        return self._with(weights, packed), memory, total
 
 
 def _check_weights(weights):

@@ -13,7 +13,8 @@ from scipy import sparse
 from sklearn.mixture import GaussianMixture as Reference
 
 import fastem
-from fastem.data.sequences import Sequences
+from fastem.data.rows import Table
+from fastem.data.sequences import Sequences, as_sequences
 from fastem.dirichlet.model import CompoundDirichletModel, DirichletModel
 from fastem.families import (
     Bernoulli,
@@ -176,18 +177,18 @@ def test_symbols_that_are_none_reach_no_kernel(worst):
     X[3, 1] = worst
     mixture = symbols_model()
     hmm = chain(Categorical(4), {"probabilities": np.full((2, 2, 4), 0.25)})
-    table = fastem.data.Table(X)
+    table = Table(X)
     missing_denied = Sequences(X, missing=False)
     calls = [
         lambda: mixture.expect(X),
         lambda: mixture.expect(table),
         lambda: mixture.expect([X, X]),
         lambda: mixture.infer(X, log_totals=True),
-        lambda: mixture.learn_online(X, None, np.ones(6), 1),
+        lambda: mixture.learn(Table(X), np.ones(6), 1),
         lambda: hmm.expect(missing_denied),
         lambda: hmm.infer(missing_denied, posteriors=True),
         lambda: hmm.decode(missing_denied),
-        lambda: hmm.learn_online(missing_denied, np.ones(1), 1),
+        lambda: hmm.learn(missing_denied, np.ones(1), 1),
     ]
     if worst == worst:
         calls += [lambda: hmm.expect(X), lambda: hmm.infer(X), lambda: hmm.decode(X)]
@@ -220,13 +221,13 @@ def test_rows_of_other_widths_kinds_or_weights():
         calls = [
             lambda X=X: mixture.expect(X),
             lambda X=X: mixture.infer(X, labels=True),
-            lambda X=X: mixture.learn_online(X, None, np.ones(6), 1),
+            lambda X=X: mixture.learn(Table(X), np.ones(6), 1),
             lambda X=X: dirichlet.expect(X + 0.5),
             lambda X=X: dirichlet.log_likelihoods(X + 0.5),
-            lambda X=X: dirichlet.learn_online(X + 0.5, None, np.ones(6), 2),
+            lambda X=X: dirichlet.learn(Table(X + 0.5), np.ones(6), 2),
             lambda X=X: documents.expect(X),
             lambda X=X: documents.log_likelihoods(X),
-            lambda X=X: documents.learn_online(X, None, np.ones(6), 2),
+            lambda X=X: documents.learn(Table(X), np.ones(6), 2),
         ]
         if X.ndim < 3:
             calls += [lambda X=X: hmm.expect(X), lambda X=X: hmm.decode(X)]
@@ -238,23 +239,23 @@ def test_rows_of_other_widths_kinds_or_weights():
         for call in (mixture.expect, mixture.infer, hmm.expect, hmm.infer, documents.expect):
             with pytest.raises(TypeError, match="real numbers"):
                 call(X)
-    short = fastem.data.Table(good, np.ones(3))
+    short = Table(good, np.ones(3))
     for call in (
         lambda: mixture.expect(short),
-        lambda: mixture.learn_online(good, np.ones(3), np.ones(6), 1),
+        lambda: mixture.learn(Table(good, np.ones(3)), np.ones(6), 1),
         lambda: documents.expect(short),
-        lambda: documents.learn_online(good, np.ones(3), np.ones(6), 1),
-        lambda: dirichlet.expect(fastem.data.Table(points, np.ones(3))),
+        lambda: documents.learn(Table(good, np.ones(3)), np.ones(6), 1),
+        lambda: dirichlet.expect(Table(points, np.ones(3))),
     ):
         with pytest.raises(ValueError, match="one entry for each of the 6 rows"):
             call()
     for model, X in ((mixture, good), (documents, good), (dirichlet, points)):
         with pytest.raises(ValueError, match="One rate is needed for each of the 6 online steps"):
-            model.learn_online(X, None, np.ones(5), 1)
+            model.learn(Table(X), np.ones(5), 1)
         with pytest.raises(ValueError, match="batch_size must be a whole number, 1 or more"):
-            model.learn_online(X, None, np.ones(6), 0)
+            model.learn(Table(X), np.ones(6), 0)
     with pytest.raises(ValueError, match="One rate is needed for each of the 2 online steps"):
-        hmm.learn_online([good, good], np.ones(1), 1)
+        hmm.learn(as_sequences([good, good]), np.ones(1), 1)
 
 
 def test_sparse_documents_that_point_elsewhere():

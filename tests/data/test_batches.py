@@ -9,7 +9,8 @@ from scipy import sparse
 
 import fastem
 from fastem import algebra
-from fastem.data.rows import Table, in_batches
+from fastem.data.batches import in_batches
+from fastem.data.rows import Table
 from fastem.families import Gaussian
 from fastem.hmm.model import HMMModel
 from fastem.learning_rate import Clock, Decay, batch_weights, schedule, step_size
@@ -305,13 +306,11 @@ def test_a_component_that_died_comes_back_as_a_component(case, batch_size, keep,
     )
     X = means[2] + np.array([3.0, 0.0, 0.0]) + rng.normal(size=(30, 3))
     memory = model.own() if keep else None
-    learned, _, _ = model.learn_online(
-        X[:batch_size], None, np.array([eta]), batch_size, memory
-    )  # fmt: skip
+    learned, _, _ = model.learn(Table(X[:batch_size]), np.array([eta]), batch_size, memory)
     variances = np.linalg.eigvalsh(case.oracle.matrices(pair_of(learned)[1])[2])
     assert variances.min() > 0.02
     # With more rows it becomes their component.
-    learned, _, _ = model.learn_online(X, None, np.full(30 // batch_size, eta), batch_size, memory)
+    learned, _, _ = model.learn(Table(X), np.full(30 // batch_size, eta), batch_size, memory)
     got = learned.parameters
     assert got["weights"][2] > 0.9 * (1.0 - (1.0 + eta) ** -(30 // batch_size))
     np.testing.assert_allclose(got["means"][2], X.mean(axis=0), atol=1.0)
@@ -368,8 +367,9 @@ def test_a_state_that_comes_back_in_the_kernel_and_in_the_plain_loop(keep, batch
     X[::2, 3] += 31.0
     etas = np.full(-(-8 // batch_size), 0.05)
     memory = model.own(6) if keep else None
-    assert model._in_kernel(fastem.sequences.as_sequences(X), batch_size)
-    got, _, _ = model.learn_online(X, etas, batch_size, memory)
+    table = fastem.data.sequences.as_sequences(X)
+    assert model._in_kernel(table, batch_size)
+    got, _, _ = model.learn(table, etas, batch_size, memory)
     plain, remembered = model, memory
     for t, first in enumerate(range(0, 8, batch_size)):
         plain, statistics = algebra.online(

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import fastem
-from fastem.dirichlet.compound import start_from_moments
+from fastem.dirichlet.ascent import moments_match
 from fastem.dirichlet.count_tables import CountTables
 
 from oracles import dirichlet as oracles
@@ -67,7 +67,7 @@ def test_the_likelihood_never_falls(solver, start):
     bounds = np.array(model.lower_bounds_)
     assert len(bounds) == model.n_iter_ > 1
     assert (np.diff(bounds) >= -1e-12 * np.abs(bounds[:-1])).all()
-    begun = start_from_moments(CountTables.of(X)) if start is None else start
+    begun = moments_match(CountTables.of(X)) if start is None else start
     assert bounds[0] >= -oracles.nll(begun, X) - 1e-12
     assert model.lower_bound_ == bounds[-1]
     if solver == "newton":

@@ -161,7 +161,7 @@ def test_the_kernel_of_online_learning_is_the_algebra(weighted, keep, batch_size
         data = Table(X[part], None if w is None else w[part])
         plain, statistics = algebra.online(plain, data, rates[t], memory)
         memory = statistics if keep else None
-    model, remembered = model.learn_online(X, w, rates, batch_size, remembered)
+    model, remembered, _ = model.learn(Table(X, w), rates, batch_size, remembered)
     np.testing.assert_allclose(model.alpha, plain.alpha, rtol=1e-9)
     if keep:
         np.testing.assert_allclose(remembered["log_topics"], memory["log_topics"], rtol=1e-10)
@@ -171,20 +171,21 @@ def test_infinite_and_vanishing_rates():
     X = problem(11)
     model = CompoundDirichletModel(ALPHA)
     batch = algebra.batch(model, X)
-    all_new, _ = model.learn_online(X, None, np.array([np.inf]), len(X))
+    all_new, _, _ = model.learn(Table(X), np.array([np.inf]), len(X))
     np.testing.assert_allclose(all_new.alpha, batch.alpha, rtol=1e-10)
-    kept, _ = model.learn_online(X, None, np.array([1e-300]), len(X))
+    kept, _, _ = model.learn(Table(X), np.array([1e-300]), len(X))
     np.testing.assert_allclose(kept.alpha, ALPHA, rtol=1e-9)
 
 
 def test_sampled_step_tends_to_the_exact_one_as_one_over_the_root():
     X = problem(12)
     model = CompoundDirichletModel(ALPHA)
-    exact, _ = model.learn_online(X, None, np.array([0.5]), len(X))
+    exact, _, _ = model.learn(Table(X), np.array([0.5]), len(X))
     errors = []
     for n_pseudo in (100, 1600, 25_600):
         runs = np.array([
-            model.learn_online(X, None, np.array([0.5]), len(X), n_pseudo=n_pseudo, seed=s)[0].alpha
+            CompoundDirichletModel(ALPHA, n_pseudo=n_pseudo, seed=s)
+            .learn(Table(X), np.array([0.5]), len(X)).model.alpha
             for s in range(60)
         ])  # fmt: skip
         steps = np.log(runs / exact.alpha)
@@ -202,13 +203,17 @@ def test_sampled_steps_are_repeatable_and_those_of_the_wrapped_model():
     X = problem(13)
     model = CompoundDirichletModel(ALPHA)
     options = {"n_pseudo": 300, "seed": 5}
-    one, other = (model.learn_online(X, None, np.ones(6), 10, **options)[0] for _ in range(2))
+    sampled = CompoundDirichletModel(ALPHA, **options)
+    one, other = (sampled.learn(Table(X), np.ones(6), 10).model for _ in range(2))
     np.testing.assert_array_equal(one.alpha, other.alpha)
-    different, _ = model.learn_online(X, None, np.ones(6), 10, n_pseudo=300, seed=6)
+    different = CompoundDirichletModel(ALPHA, n_pseudo=300, seed=6)
+    different = different.learn(Table(X), np.ones(6), 10).model
     assert not np.array_equal(one.alpha, different.alpha)
     # The same law as the algebra with own() by simulation, for any model.
     kernel = [
-        model.learn_online(X, None, np.array([0.5]), 60, n_pseudo=50, seed=s)[0].alpha
+        CompoundDirichletModel(ALPHA, n_pseudo=50, seed=s)
+        .learn(Table(X), np.array([0.5]), 60)
+        .model.alpha
         for s in range(200)
     ]
     wrapped = [algebra.online(Simulated(model, 50, s), X, 0.5)[0].model.alpha for s in range(200)]
@@ -381,5 +386,5 @@ def test_tables_serve_instead_of_the_documents():
 def test_fixed_alpha_stays():
     model = CompoundDirichletModel(ALPHA, fixed=["alpha"])
     assert algebra.batch(model, problem()) is model
-    step, _ = model.learn_online(problem(), None, np.ones(6), 10)
+    step = model.learn(Table(problem()), np.ones(6), 10).model
     np.testing.assert_array_equal(step.alpha, ALPHA)

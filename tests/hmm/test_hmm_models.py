@@ -349,7 +349,7 @@ def test_states_that_are_never_visited_keep_their_parameters():
     data = Sequences(X, lengths)
     with pytest.warns(RuntimeWarning, match=r"1 of 3 states are never visited .*\[2\]"):
         updated = algebra.batch(case.model(hidden), data)
-    learned, _, _ = case.model(hidden).learn_online(data, np.full(40, 0.5), 1)
+    learned, _, _ = case.model(hidden).learn(data, np.full(40, 0.5), 1)
     for model in (updated, learned):
         assert not np.array_equal(model.parameters["means"][:2], hidden.parameters["means"][:2])
         for name in ("means", "covariances", "transmat"):

@@ -41,7 +41,7 @@ def assert_same_learning(model, data, batch_size, memory, in_kernel):
     rates = 0.8 / np.arange(1, len(data) + 1) ** 0.6
     assert model._in_kernel(data, batch_size) == in_kernel
     want, remembered, mean = step_by_step(model, data, rates, batch_size, memory)
-    got, kept, score = model.learn_online(data, rates, batch_size, memory)
+    got, kept, score = model.learn(data, rates, batch_size, memory)
     assert_same_model(got, want, rtol=1e-8, atol=1e-10)
     assert score == pytest.approx(mean, rel=1e-10)
     assert (kept is None) == (memory is None)
@@ -141,7 +141,7 @@ def test_zeros_of_the_chain_stay_zero_and_rows_sum_to_one(monkeypatch, absorbing
     X, lengths = case.draw(hidden, rng, [8] * 150)
     model = case.model(hidden)
     monkeypatch.setattr(HMMModel, "_in_kernel", lambda *_: in_kernel)
-    learned, _, _ = model.learn_online(
+    learned, _, _ = model.learn(
         Sequences(X, lengths), np.full(150, 0.3), 1, model.own(8) if keep else None
     )
     assert (learned.startprob[hidden.startprob == 0] == 0).all()
@@ -159,15 +159,15 @@ def test_steps_that_cannot_be_taken_say_so(monkeypatch, in_kernel):
     chain = np.array([[0.5, 0.5, 0], [0, 0.5, 0.5], [0, 0, 1.0]])
     model = HMMModel(Categorical(2), [1.0, 0, 0], chain, emissions, absorbing=[2])
     data = Sequences(np.zeros((8, 1)), [3, 3, 2])
-    with pytest.raises(ValueError, match="online step 3 has probability zero"):
-        model.learn_online(data, np.ones(3), 1)
+    with pytest.raises(ValueError, match="probability zero under the model.*online step 3"):
+        model.learn(data, np.ones(3), 1)
     ignored = Sequences(np.zeros((8, 1)), [3, 3, 2], [1.0, 1.0, 0.0])
-    learned, _, score = model.learn_online(ignored, np.ones(3), 1)
+    learned, _, score = model.learn(ignored, np.ones(3), 1)
     assert np.isfinite(score) and np.isfinite(learned.transmat).all()
     trapped = HMMModel(Categorical(2), [1.0, 0, 0], np.eye(3), emissions, absorbing=[2])
     cut = Sequences(np.zeros((2, 1)), [2], None, True)
     with pytest.raises(ValueError, match="need not ever be absorbed"):
-        trapped.learn_online(cut, np.ones(1), 1)
+        trapped.learn(cut, np.ones(1), 1)
 
 
 @memories
@@ -211,8 +211,8 @@ def test_online_learning_of_an_absorbing_chain_improves_as_the_paper_says():
         batches = [start]
         for _ in range(10):
             batches.append(algebra.batch(batches[-1], data))
-        early, _, _ = start.learn_online(data.part(0, 100), rates[:100], 1)
-        late, _, _ = start.learn_online(data, rates, 1)
+        early, _, _ = start.learn(data.part(0, 100), rates[:100], 1)
+        late, _, _ = start.learn(data, rates, 1)
         losses = [
             -m.expect(data).log_likelihood for m in (start, batches[1], batches[10], early, late)
         ]

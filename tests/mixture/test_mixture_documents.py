@@ -159,7 +159,7 @@ def test_the_kernel_of_online_learning_is_the_algebra():
     plain = model()
     for t in range(8):
         plain, _ = algebra.online(plain, X[10 * t : 10 * t + 10], rates[t])
-    learned, _, _ = model().learn_online(X, None, rates, 10)
+    learned, _, _ = model().learn(Table(X), rates, 10)
     np.testing.assert_allclose(learned.parameters["alphas"], plain.parameters["alphas"], rtol=1e-9)
     np.testing.assert_allclose(learned.weights, plain.weights, rtol=1e-10)
 

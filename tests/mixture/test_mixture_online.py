@@ -52,7 +52,7 @@ def test_loop_in_the_kernel_is_the_plain_loop(case, batch_size, keep, weighted):
     model = case.model(pair)
     etas = rates(ETAS, 1, -(-len(X) // batch_size))
     memory = model.own() if keep else None
-    got = model.learn_online(X, w, etas, batch_size, memory)
+    got = model.learn(Table(X, w), etas, batch_size, memory)
     want = plain_loop(model, X, w, etas, batch_size, memory)
     assert_same_model(got[0], want[0], rtol=1e-9)
     if keep:
@@ -69,7 +69,7 @@ def test_loop_in_the_kernel_holds_what_is_fixed(case):
         model = case.model(pair, fixed=(name,))
         for batch_size in (1, 30):
             etas = rates(0.2, 1, 60 // batch_size)
-            got, _, _ = model.learn_online(X, None, etas, batch_size)
+            got, _, _ = model.learn(Table(X), etas, batch_size)
             want, _, _ = plain_loop(model, X, None, etas, batch_size)
             np.testing.assert_array_equal(got.parameters[name], model.parameters[name])
             assert_same_model(got, want, rtol=1e-9)
@@ -83,7 +83,7 @@ def test_learning_leaves_the_old_model_and_memory_alone(case):
     before = {name: array.copy() for name, array in model.parameters.items()}
     remembered = {name: array.copy() for name, array in memory.to_arrays().items()}
     for kept in (None, memory):
-        learned, _, _ = model.learn_online(X, None, np.full(20, 0.5), 1, kept)
+        learned, _, _ = model.learn(Table(X), np.full(20, 0.5), 1, kept)
         assert not np.array_equal(learned.weights, before["weights"])
     for name, array in model.parameters.items():
         np.testing.assert_array_equal(array, before[name])
@@ -98,7 +98,7 @@ def test_a_component_that_dies_stays_finite(case, batch_size):
     """A weight that shrinks with each step is at last too small to divide by with any precision."""
     pair, X = case.problem(69, n_rows=60)
     model = case.model((np.array([0.5, 0.5, 1e-310]), pair[1]))
-    learned, _, mean = model.learn_online(X, None, np.full(60 // batch_size, 0.3), batch_size)
+    learned, _, mean = model.learn(Table(X), np.full(60 // batch_size, 0.3), batch_size)
     assert np.isfinite(mean)
     for array in learned.parameters.values():
         assert np.isfinite(array).all()
@@ -115,7 +115,7 @@ def test_a_component_whose_memory_is_gone_never_makes_nan(case, batch_size):
     model = case.model((np.array([0.5, 0.5, 1e-310]), pair[1]))
     etas = np.full(60 // batch_size, 0.3)
     try:
-        learned, memory, mean = model.learn_online(X, None, etas, batch_size, model.own())
+        learned, memory, mean = model.learn(Table(X), etas, batch_size, model.own())
     except ValueError as error:
         assert case.family.failure in str(error)
         return
@@ -133,7 +133,7 @@ def test_a_component_without_points_keeps_its_parameters(case, batch_size):
     model = case.model((np.array([0.5, 0.5, 1e-306]), pair[1]))
     # Steps small enough that the others' covariances stay well conditioned.
     etas = np.full(300 // batch_size, 0.05)
-    learned, _, _ = model.learn_online(X, None, etas, batch_size)
+    learned, _, _ = model.learn(Table(X), etas, batch_size)
     np.testing.assert_array_equal(learned.parameters["means"][2], pair[1]["means"][2])
     want, _, _ = plain_loop(model, X, None, etas, batch_size)
     got, want = learned.parameters, want.parameters
@@ -149,7 +149,7 @@ def test_online_with_reg_covar_is_the_plain_loop(case):
     # Row by row, full covariances take in the noise once in a while: they have tests of their own.
     for batch_size in (3, 32) if case.name == "full" else (1, 3, 32):
         etas = rates(ETAS, 1, 96 // batch_size)
-        got, _, _ = model.learn_online(X, None, etas, batch_size)
+        got, _, _ = model.learn(Table(X), etas, batch_size)
         want, _, _ = plain_loop(model, X, None, etas, batch_size)
         assert_same_model(got, want, rtol=1e-9)
 
@@ -180,7 +180,7 @@ def dense(start, X, etas, blur=0.0, w=None):
 
 def learned(start, X, etas, blur=0.0, w=None):
     model = MixtureModel(Gaussian("full", reg_covar=blur), *start)
-    model, _, mean = model.learn_online(X, w, etas, 1)
+    model, _, mean = model.learn(Table(X, w), etas, 1)
     return model, mean
 
 
@@ -312,8 +312,8 @@ def test_batch_em_far_from_the_origin(case):
 def test_online_em_far_from_the_origin(case, keep, batch_size):
     far, X, near, Z = far_problem(case, 2000)
     etas = np.full(2000 // batch_size, 0.01 if batch_size == 1 else 0.3)
-    a = far.learn_online(X, None, etas, batch_size, far.own() if keep else None)[0]
-    b = near.learn_online(Z, None, etas, batch_size, near.own() if keep else None)[0]
+    a = far.learn(Table(X), etas, batch_size, far.own() if keep else None)[0]
+    b = near.learn(Table(Z), etas, batch_size, near.own() if keep else None)[0]
     # Each step rounds the means by 7e-9 at most; about a hundred of them are remembered.
     assert_shifted(a, b, atol=1e-6)
 

@@ -1,0 +1,132 @@
+"""Up the likelihood of documents: by Newton's method, or by EM until the gradient is small."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..kernels.dirichlet.count_tables import ascend as newton_step
+from ..stopping import StoppingRule
+
+__all__ = ["Ascent", "SmallGradient", "ascend", "moments_match", "never_seen"]
+
+# Where the moments of the counts allow no precision, or any, the search for it starts here.
+_LARGEST_START = 1e4
+
+
+class Ascent(StoppingRule):
+    """Stop when no entry of the gradient by ``log α`` is larger than ``tol``, or than rounding.
+
+    Parameters
+    ----------
+    tables : CountTables
+        The documents.
+    max_iter, tol, verbose, verbose_interval
+        As for the estimator.
+
+    Attributes
+    ----------
+    log_likelihoods : list of float
+        The mean log-likelihood after each iteration.
+    level : float
+        The mean log-likelihood of the present model.
+    steepest : float
+        The largest entry of the gradient.
+    """
+
+    def __init__(self, tables, max_iter, tol, verbose=0, verbose_interval=10):
+        super().__init__(max_iter)
+        self.tables, self.tol = tables, tol
+        self.verbose, self.verbose_interval = verbose, verbose_interval
+        self.never = never_seen(tables)
+        self.level = self.steepest = np.nan
+
+    def is_flat(self, alpha, first) -> bool:
+        """Whether the gradient is small, from each word's part of it and the common part."""
+        slope = alpha * (first[:-1] - first[-1])
+        # The likelihood of a word that is never seen only falls with its α, which stays.
+        slope[self.never] = 0.0
+        self.steepest = np.abs(slope).max()
+        # A slope is the difference of two sums; what rounding leaves of it says nothing.
+        terms = alpha * (np.abs(first[:-1]) + abs(first[-1]))
+        return self.steepest <= max(self.tol, 4.0 * np.finfo(float).eps * terms.max())
+
+    def record(self, level, step):
+        """Keep the log-likelihood after an iteration, and print it if asked to."""
+        change, self.level = level - self.level, level
+        self.log_likelihoods.append(level)
+        if self.verbose and self.n_iter % self.verbose_interval == 0:
+            change = f", log-likelihood {level:.6f} (+{change:.2g})"
+            print(f"  Iteration {self.n_iter}, {step}: gradient {self.steepest:.3g}{change}")
+
+
+class SmallGradient(Ascent):
+    """The same rule for EM, which is told of a log-likelihood at the next E-step."""
+
+    _alpha: np.ndarray | None = None
+
+    def before_step(self, model, expectation):
+        alpha, before = model.alpha, self._alpha
+        self._alpha = alpha
+        if before is None:
+            self.level = expectation.log_likelihood
+        else:
+            self.record(expectation.log_likelihood, "EM")
+        self.converged = bool(model.fixed) or self.is_flat(alpha, self.tables.derivatives(alpha)[0])
+        # As high as rounding lets see.
+        return self.converged or (before is not None and np.array_equal(alpha, before))
+
+    def after_step(self, expectation):
+        return False
+
+    def finish(self, model) -> None:
+        """Look at the model after the last iteration, if that was the largest number allowed."""
+        if self._alpha is not model.alpha:
+            self.before_step(model, model.expect(self.tables))
+
+
+def ascend(model, rule: Ascent):
+    """Newton's method on the mean log-likelihood of the documents."""
+    tables, alpha = rule.tables, model.alpha.copy()
+    coefficient = tables.log_coefficient
+    level = tables.log_likelihood(alpha) - coefficient
+    rule.level = float(level + coefficient)
+    rule.converged = bool(model.fixed)
+    while not rule.converged:
+        first, second = tables.derivatives(alpha)
+        rule.converged = rule.is_flat(alpha, first)
+        if rule.converged or rule.n_iter == rule.max_iter:
+            break
+        before = alpha.copy()
+        level, is_newton = newton_step(tables.finished(), alpha, first, second, level)
+        rule.record(float(level + coefficient), "Newton" if is_newton else "fixed point")
+        if np.array_equal(alpha, before):
+            # As high as rounding lets see.
+            break
+    return model.with_parameters({"alpha": alpha})
+
+
+def moments_match(tables) -> np.ndarray:
+    """α whose first and second moments are those of the counts, roughly.
+
+    ``E[v_j (v_j - 1)] = n (n - 1) m_j (m_j α₀ + 1) / (α₀ + 1)`` with ``m_j = α_j / α₀``; summed
+    over words, that gives α₀. Each word is granted half an occurrence more than it has.
+    """
+    first, second = tables.moments()
+    n_words = tables.n_words
+    means = (first[:-1] + 0.5) / (first[-1] + 0.5 * n_words)
+    if not second[-1] > 0:
+        # Documents of one word each say nothing of the precision.
+        return means * n_words
+    shares = first[:-1] / first[-1]
+    same = second[:-1].sum() / second[-1]
+    excess = same - shares @ shares
+    precision = _LARGEST_START
+    if excess > 0:
+        precision = np.clip((1.0 - same) / excess, 1e-6, _LARGEST_START)
+    return means * precision
+
+
+def never_seen(tables) -> np.ndarray:
+    """Which words occur in no document."""
+    starts = tables.finished().starts
+    return starts[1:-1] == starts[:-2]

@@ -1,0 +1,564 @@
+"""``fastem.Dirichlet``, points on the simplex, and ``fastem.CompoundDirichlet``, documents."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Literal, Self, overload
+
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from .. import algebra
+from ..data.remote import sample_of
+from ..drawing import check_drawable
+from ..estimator import RowEstimator, is_count
+from ..learning_rate import DEFAULT_RATE, Clock
+from ..lengths import Lengths
+from ..notices import warn
+from ..sklearn_compat import Interval, StrOptions, fit_context
+from ..stopping import StoppingRule
+from .ascent import Ascent, SmallGradient, ascend, moments_match, never_seen
+from .count_tables import CountTables, as_rows, documents_of
+from .model import CompoundDirichletModel, DirichletModel, check_alpha
+
+__all__ = ["CompoundDirichlet", "Dirichlet"]
+
+# How far from one the sum of a row may be.
+_ROUNDING = 1e-6
+# The α of a word that is never seen, of which the likelihood would have zero.
+_NEVER_SEEN = 1e-10
+
+
+class BaseDirichlet(RowEstimator):
+    """Common part of :class:`~fastem.Dirichlet` and :class:`~fastem.CompoundDirichlet`."""
+
+    _parameter_constraints = {  # noqa: RUF012 (scikit-learn's convention)
+        "alpha_init": ["array-like", None],
+        "random_state": ["random_state"],
+        **RowEstimator._online_constraints,
+    }
+
+    #: The kind of model.
+    _kind: type
+
+    # The model -------------------------------------------------------------------------------
+
+    def _set_model(self, model):
+        """Show a model's parameters as attributes."""
+        # A copy, so that changing an attribute changes nothing that is shared.
+        self.alpha_ = np.array(model.alpha)
+
+    def _parameter_attributes(self):
+        return ("alpha_",)
+
+    def _model(self):
+        """The model that the attributes describe."""
+        return self._make_model(self.alpha_)
+
+    def _make_model(self, alpha):
+        return self._kind(
+            alpha, fixed=self._fixed_names(("alpha",)), n_jobs=self.n_jobs, **self._inertia()
+        )
+
+    def _inertia(self):
+        """How online learning computes the model's own statistics."""
+        return {}
+
+    def _n_columns_of(self, model):
+        return model.n_columns
+
+    def _given_alpha(self, n_columns):
+        """``alpha_init``, checked."""
+        alpha = check_alpha(self.alpha_init)
+        if len(alpha) != n_columns:
+            raise ValueError(
+                f"alpha_init should have {n_columns} entries, one for each column; got "
+                f"{len(alpha)}."
+            )
+        return alpha
+
+    # Learning --------------------------------------------------------------------------------
+
+    _more_online_settings = ("alpha_init", "random_state")
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y=None, sample_weight=None) -> Self:
+        """Learn online from new rows.
+
+        Each batch moves the model to the minimum of the batch's loss plus the divergence from the
+        present model over the learning rate. The batches are mini-batches of ``batch_size`` rows;
+        if that is None, all of ``X``, or 1000 rows of a stream. A batch that weighs less than a
+        whole one moves the model less, and batches go on from one array of a stream to the next:
+        how a stream is cut makes no difference. The first call starts the model from its rows,
+        of a stream from the first 10,000.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features), or iterable of such
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+        """
+        return self._partial_fit(X, sample_weight=sample_weight)
+
+    # Using the model -------------------------------------------------------------------------
+
+    def score_samples(self, X) -> np.ndarray:
+        """The log-likelihood of each row."""
+        X = self._checked(X)
+        return self._model().log_likelihoods(X)
+
+    def score(self, X, y=None, sample_weight=None) -> float:
+        """The mean log-likelihood of the rows of an array, or of a stream of arrays."""
+        check_is_fitted(self)
+        data = self._check_data(X, sample_weight, reset=False, once=True)
+        return self._model().expect(data).log_likelihood
+
+    def bic(self, X) -> float:
+        """Bayesian information criterion on ``X``; the lower the better."""
+        n_rows = X.shape[0] if sparse.issparse(X) else len(X)
+        return -2 * self.score(X) * n_rows + np.size(self.alpha_) * np.log(n_rows)
+
+    def aic(self, X) -> float:
+        """Akaike information criterion on ``X``; the lower the better."""
+        n_rows = X.shape[0] if sparse.issparse(X) else len(X)
+        return -2 * self.score(X) * n_rows + 2 * np.size(self.alpha_)
+
+
+class CompoundDirichlet(BaseDirichlet):
+    """The compound Dirichlet (Dirichlet-multinomial, Pólya) distribution of counts.
+
+    Each document has a topic ``h`` of its own, a point on the simplex drawn from a Dirichlet of
+    parameters ``alpha``, from which its words are drawn. Documents, sequencing reads, clicks.
+
+    Parameters
+    ----------
+    solver : {'newton', 'em'}, default='newton'
+        How ``fit`` climbs the likelihood: by EM, or by Newton's method on the likelihood itself,
+        which takes some ten steps where EM may take thousands. Both reach the same optimum.
+    tol : float, default=1e-6
+        ``fit`` stops when no entry of the gradient of the mean log-likelihood, by ``log alpha``,
+        is larger than this, or than its rounding error.
+    max_iter : int, default=1000
+        The most iterations.
+    alpha_init : array-like of shape (n_features,), optional
+        Where to start; by default from the moments of the counts.
+    random_state : int, RandomState instance or None, default=None
+        For ``sample`` and the sampled inertia.
+    warm_start : bool, default=False
+        Whether ``fit`` goes on from the last fit.
+    verbose : int, default=0
+    verbose_interval : int, default=10
+    learning_rate : 'auto', float, callable or Decay, default='auto'
+        The rate of online learning. ``'auto'`` counts observations: it goes on from those behind
+        the model, and how data are cut into batches hardly matters. A number η, or a function of
+        the step 1, 2, ..., is the rate of a whole batch; a smaller one takes its share of it.
+    batch_size : int or None, default=None
+        Documents of a mini-batch in ``partial_fit``; None takes each call's as one batch, and a
+        stream in batches of 1000.
+    memory : {'model', 'statistics'}, default='model'
+        What online learning remembers: the model alone, or running statistics (Cappé, Moulines).
+    inertia : {'exact', 'sampled'}, default='exact'
+        How online learning computes the model's own statistics, if the model is the memory: in
+        closed form, or from documents drawn from it, as long as those of the batch.
+    n_pseudo : int, default=2000
+        The number of those documents.
+    fixed : iterable of str, default=()
+        ``"alpha"`` to learn nothing.
+    n_jobs : int or None, default=None
+        Threads; None: as many as there are cores, one inside a worker. The result does not depend
+        on it.
+
+    Attributes
+    ----------
+    alpha_ : ndarray of shape (n_features,)
+    solver_ : str
+        The solver that found it; absent if ``partial_fit`` did.
+    n_iter_ : int
+    converged_ : bool
+    lower_bound_ : float
+        The mean log-likelihood of the documents.
+    lower_bounds_ : list of float
+        The same after each iteration.
+    mean_length_ : float
+        The mean length of the documents last learned from.
+    n_steps_ : int or float
+        Online steps since the last ``fit``; a batch of a half counts a half.
+    n_observations_ : float
+        The weight of the observations behind the model, of the last ``fit`` and since.
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastem
+    >>> rng = np.random.default_rng(0)
+    >>> topics = rng.dirichlet([1.0, 2.0, 5.0], size=5000)
+    >>> model = fastem.CompoundDirichlet().fit(rng.multinomial(50, topics))
+    >>> model.alpha_.round(1)
+    array([1., 2., 5.])
+    """
+
+    _parameter_constraints = {  # noqa: RUF012
+        **BaseDirichlet._parameter_constraints,
+        "solver": [StrOptions({"em", "newton"})],
+        "tol": [Interval(Real, 0.0, None, closed="left")],
+        "max_iter": [Interval(Integral, 0, None, closed="left")],
+        "warm_start": ["boolean"],
+        "verbose": ["verbose"],
+        "verbose_interval": [Interval(Integral, 1, None, closed="left")],
+        "inertia": [StrOptions({"exact", "sampled"})],
+        "n_pseudo": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    _learned_kinds = {  # noqa: RUF012
+        **BaseDirichlet._learned_kinds,
+        "mean_length_": is_count,
+        "solver_": lambda value: value in ("em", "newton"),
+    }
+    _kind = CompoundDirichletModel
+    _accept_sparse = "csr"
+
+    def __init__(
+        self,
+        *,
+        solver="newton",
+        tol=1e-6,
+        max_iter=1000,
+        alpha_init=None,
+        random_state=None,
+        warm_start=False,
+        verbose=0,
+        verbose_interval=10,
+        learning_rate=DEFAULT_RATE,
+        batch_size=None,
+        memory="model",
+        inertia="exact",
+        n_pseudo=2000,
+        fixed=(),
+        n_jobs=None,
+    ):
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.alpha_init = alpha_init
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.verbose_interval = verbose_interval
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.memory = memory
+        self.inertia = inertia
+        self.n_pseudo = n_pseudo
+        self.fixed = fixed
+        self.n_jobs = n_jobs
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = True
+        return tags
+
+    # Learning --------------------------------------------------------------------------------
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None, sample_weight=None) -> Self:
+        """Fit to documents: the counts are tabulated in one pass, and the tables are climbed.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_documents, n_words), or stream of such
+            Counts: whole numbers, of any type. A stream is an iterable, or a function that
+            returns one; items may be pairs ``(array, weights)``. It is read once.
+        y : ignored
+        sample_weight : array-like of shape (n_documents,), optional
+            A document of weight 2 counts as two.
+
+        Returns
+        -------
+        self
+        """
+        self._fit(X, sample_weight=sample_weight, once=True)
+        return self
+
+    def _check_rows(self, X):
+        return as_rows(X) if sparse.issparse(X) else X
+
+    def _prepared(self, data):
+        return CountTables.of(data, self.n_jobs)
+
+    def _check_fit(self, tables):
+        if self._resumes() and len(self._model().alpha) != tables.n_words:
+            raise ValueError(
+                f"The documents have {tables.n_words} words, and alpha_ has "
+                f"{len(self._model().alpha)} entries."
+            )
+
+    def _initial_models(self, tables):
+        if self.alpha_init is not None:
+            yield self._make_model(self._given_alpha(tables.n_words))
+        else:
+            yield self._make_model(moments_match(tables))
+
+    def _initial_model_online(self, table):
+        tables = CountTables.of(table, self.n_jobs)
+        return next(self._initial_models(tables))
+
+    def _stopping_rule(self, tables):
+        rule = SmallGradient if self.solver == "em" else Ascent
+        return rule(tables, self.max_iter, self.tol, self.verbose, self.verbose_interval)
+
+    def _run(self, model, tables, rule):
+        if not model.fixed:
+            alpha, never = model.alpha.copy(), never_seen(tables)
+            alpha[never] = np.minimum(alpha[never], _NEVER_SEEN * min(1.0, alpha.sum()))
+            model = model.with_parameters({"alpha": alpha})
+        if self.solver == "newton":
+            return algebra.Fitted(ascend(model, rule), None)
+        fitted = algebra.fit(model, tables, rule)
+        rule.finish(fitted.model)
+        return fitted
+
+    def _warn_of_end(self, rule):
+        if self.verbose:
+            end = "converged" if rule.converged else "did not converge"
+            print(f"{self.solver} {end} after {rule.n_iter} iterations.")
+        if not rule.converged and self.max_iter > 0:
+            warn(
+                f"The gradient is still {rule.steepest:.2g} after {rule.n_iter} iterations of "
+                f"solver={self.solver!r}, more than tol={self.tol}. Try solver='newton', a larger "
+                "max_iter or tol.",
+                ConvergenceWarning,
+            )
+
+    def _set_fitted(self, fitted, rule):
+        super()._set_fitted(fitted, rule)
+        self.lower_bound_ = rule.level
+        self._set_clock(Clock(observations=rule.tables.weight))
+        self.mean_length_ = Lengths(*rule.tables.lengths()).mean
+        self.solver_ = self.solver
+
+    def _inertia(self):
+        if self.inertia == "exact":
+            return {}
+        # A seed that is given means the same documents every time, yet others at each step.
+        seed = check_random_state(self.random_state).randint(2**31)
+        n_steps = int(self._clock.steps)
+        return {"n_pseudo": self.n_pseudo, "seed": (seed + 7919 * n_steps) % 2**31}
+
+    def _after_learning(self, table):
+        lengths = np.asarray(table.X.sum(axis=1)).ravel()
+        self.mean_length_ = float(np.average(lengths, weights=table.sample_weight))
+        vars(self).pop("solver_", None)
+
+    # Using the model -------------------------------------------------------------------------
+
+    def transform(self, X) -> np.ndarray:
+        """The mean of each document's topic given its words, ``E[h|v] = (v + α) / (n + α₀)``.
+
+        Returns
+        -------
+        topics : ndarray of shape (n_documents, n_words)
+            Dense, as no entry is zero.
+        """
+        X = self._checked(X)
+        if sparse.issparse(X):
+            documents_of(X, 0, X.shape[0])  # raises for what is not a count
+            topics = X.toarray().astype(float)
+        else:
+            for start in range(0, len(X), 16_384):
+                documents_of(X, start, min(start + 16_384, len(X)))
+            topics = X.astype(float)
+        lengths = topics.sum(axis=1, keepdims=True)
+        alpha = self._model().alpha
+        if len(alpha) != topics.shape[1]:
+            raise ValueError(
+                f"The documents have {topics.shape[1]} words, and alpha_ has {len(alpha)} entries."
+            )
+        topics += alpha
+        topics /= lengths + alpha.sum()
+        return topics
+
+    def fit_transform(self, X, y=None, sample_weight=None) -> np.ndarray:
+        """Fit, and return the mean of each document's topic."""
+        return self.fit(X, sample_weight=sample_weight).transform(X)
+
+    @overload
+    def sample(
+        self, n_samples=1, lengths=None, *, as_sparse: Literal[False] = False
+    ) -> np.ndarray: ...
+
+    @overload
+    def sample(
+        self, n_samples=1, lengths=None, *, as_sparse: Literal[True]
+    ) -> sparse.csr_array: ...
+
+    def sample(self, n_samples=1, lengths=None, *, as_sparse=False):
+        """Draw documents from the model.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        lengths : int or array-like of shape (n_samples,), optional
+            The number of words of each; by default the mean of those learned from.
+        as_sparse : bool, default=False
+            Whether to return a sparse matrix.
+
+        Returns
+        -------
+        X : ndarray or sparse array of shape (n_samples, n_words), of integers
+        """
+        check_is_fitted(self)
+        if n_samples < 1:
+            raise ValueError(f"n_samples must be 1 or more; got {n_samples}.")
+        if lengths is None:
+            if not hasattr(self, "mean_length_"):
+                raise ValueError("This model has seen no documents: give the lengths to draw.")
+            lengths = np.rint(self.mean_length_)
+        lengths = np.asarray(lengths)
+        if lengths.dtype.kind == "O":  # of numbers too large for other types
+            lengths = lengths.astype(float)
+        if lengths.shape not in ((), (n_samples,)):
+            raise ValueError(
+                f"lengths must be one number, or one for each of the {n_samples} documents; got "
+                f"the shape {lengths.shape}."
+            )
+        if not np.isfinite(lengths).all() or (lengths < 0).any() or (lengths % 1 != 0).any():
+            raise ValueError("lengths must be whole numbers, zero or more.")
+        check_drawable(lengths.max(initial=0))
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        X = self._model().draw(n_samples, rng, lengths)
+        return X if as_sparse else X.toarray()
+
+
+class Dirichlet(BaseDirichlet):
+    """The Dirichlet distribution of points on the simplex: topics that are observed.
+
+    Parameters
+    ----------
+    alpha_init : array-like of shape (n_features,), optional
+        Where to start; by default from the data. The optimum does not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        For ``sample``.
+    learning_rate : 'auto', float, callable or Decay, default='auto'
+        The rate of online learning. ``'auto'`` counts observations: it goes on from those behind
+        the model, and how data are cut into batches hardly matters. A number η, or a function of
+        the step 1, 2, ..., is the rate of a whole batch; a smaller one takes its share of it.
+    batch_size : int or None, default=None
+        Rows of a mini-batch in ``partial_fit``; None takes each call's rows as one
+        batch, and a stream in batches of 1000.
+    memory : {'model', 'statistics'}, default='model'
+        What online learning remembers: the model alone, or running statistics (Cappé, Moulines).
+    fixed : iterable of str, default=()
+        ``"alpha"`` to learn nothing.
+    n_jobs : int or None, default=None
+        Threads; None: as many as there are cores, one inside a worker. The result does not depend
+        on it.
+
+    Attributes
+    ----------
+    alpha_ : ndarray of shape (n_features,)
+    converged_, n_iter_, lower_bound_, lower_bounds_
+        As for :class:`fastem.CompoundDirichlet`; nothing is hidden, so one step is enough.
+    n_steps_ : int or float
+        Online steps since the last ``fit``; a batch of a half counts a half.
+    n_observations_ : float
+        The weight of the observations behind the model, of the last ``fit`` and since.
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastem
+    >>> topics = np.random.default_rng(0).dirichlet([1.0, 2.0, 5.0], size=20_000)
+    >>> fastem.Dirichlet().fit(topics).alpha_.round(1)
+    array([1., 2., 5.])
+    """
+
+    _kind = DirichletModel
+
+    def __init__(
+        self,
+        *,
+        alpha_init=None,
+        random_state=None,
+        learning_rate=DEFAULT_RATE,
+        batch_size=None,
+        memory="model",
+        fixed=(),
+        n_jobs=None,
+    ):
+        self.alpha_init = alpha_init
+        self.random_state = random_state
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.memory = memory
+        self.fixed = fixed
+        self.n_jobs = n_jobs
+
+    def _check_rows(self, X):
+        for start in range(0, len(X), 65_536):
+            sums = np.sum(X[start : start + 65_536], axis=1, dtype=float)
+            wrong = ~(np.abs(sums - 1.0) <= _ROUNDING)
+            if wrong.any():
+                at = int(np.argmax(wrong))
+                raise ValueError(
+                    f"Topics are points on the simplex and must sum to one; row {start + at} sums "
+                    f"to {sums[at]:.9g}."
+                )
+        return X
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None, sample_weight=None) -> Self:
+        """Fit to points on the simplex, by Newton's method.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or stream of such arrays
+            Rows are positive and sum to one.
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+            A row of weight 2 counts as two rows.
+
+        Returns
+        -------
+        self
+        """
+        self._fit(X, sample_weight=sample_weight)
+        return self
+
+    def _initial_models(self, data):
+        n_columns = next(iter(sample_of(data).tables())).X.shape[1]
+        given = self.alpha_init is not None
+        yield self._make_model(self._given_alpha(n_columns) if given else np.ones(n_columns))
+
+    def _initial_model_online(self, table):
+        return next(self._initial_models(table))
+
+    def _stopping_rule(self, data):
+        return _OneStep(max_iter=2)
+
+    def sample(self, n_samples=1) -> np.ndarray:
+        """Draw points from the model, (n_samples, n_features)."""
+        check_is_fitted(self)
+        if n_samples < 1:
+            raise ValueError(f"n_samples must be 1 or more; got {n_samples}.")
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        return self._model().draw(n_samples, rng)
+
+
+class _OneStep(StoppingRule):
+    """One step is enough, as nothing is hidden; what counts is the likelihood after it."""
+
+    def before_step(self, model, expectation):
+        self.converged = self.n_iter == 1
+        if self.converged:
+            self.log_likelihoods = [expectation.log_likelihood]
+        return self.converged

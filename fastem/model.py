@@ -1,0 +1,177 @@
+"""What a model is. Every algorithm in :mod:`fastem.algebra` uses this interface and nothing else.
+
+Adding a model means writing the four functions, and what inference and combining ask for. What has
+a default below is optional: it describes a model without components, noise or observations of
+different sizes. ``docs/adding-a-model.md`` walks through a whole model.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from . import algebra
+from .statistics import Expectation, Learned, Statistics
+
+__all__ = ["Model"]
+
+
+class Model(Protocol):
+    """A model Θ of observations V with hidden variables H.
+
+    A model is a value: nothing is ever assigned to it. Constructors fill in attributes through
+    ``vars(self).update(...)``; every other method returns a new model.
+
+    *Data* is a table of observations, a stream of tables, or whatever else the model accepts; a
+    *table* has a length, ``sample_weight`` and ``part(first, last)``. A *horizon* is the size of an
+    observation, such as the length of a sequence, or a distribution of sizes; models whose
+    observations have no size ignore it.
+    """
+
+    #: Threads; None: as many as there are cores, one inside a worker. It has no influence on the
+    #: result.
+    n_jobs: int | None
+    #: What an online step says of observations that are impossible under the model.
+    impossible = "An observation has probability zero under the model."
+
+    def __setattr__(self, name, value):
+        raise AttributeError(
+            f"Models are values, and {name} cannot be assigned: with_parameters and the other "
+            "with_... methods return a new model."
+        )
+
+    # The four functions ---------------------------------------------------------------------
+
+    @abstractmethod
+    def expect(self, data: Any) -> Expectation:
+        """``S(V|Θ)``: mean statistics of the observations, and their mean log-likelihood."""
+
+    @abstractmethod
+    def own(self, horizon=None) -> Statistics:
+        """``S(Θ)``: the model's own expected statistics of one observation."""
+
+    @abstractmethod
+    def maximize(self, statistics: Statistics) -> Self:
+        """``M(S)``: the model of greatest ``Q(S, ·)``."""
+
+    @abstractmethod
+    def log_joint(self, statistics: Statistics) -> float:
+        """``Q(S, Θ)``: the expected log-likelihood of observed and hidden variables together."""
+
+    # Inference --------------------------------------------------------------------------------
+
+    @abstractmethod
+    def log_likelihoods(self, data: Any) -> np.ndarray:
+        """The log-likelihood of each observation."""
+
+    @abstractmethod
+    def draw(self, n_samples: int, rng: np.random.Generator, horizon=None) -> Any:
+        """Observations drawn from the model, as data."""
+
+    # Parameters -------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def parameters(self) -> dict[str, np.ndarray]:
+        """All parameters by name."""
+
+    @abstractmethod
+    def with_parameters(self, parameters) -> Self:
+        """The same kind of model with other parameters."""
+
+    @abstractmethod
+    def check_same_kind(self, other) -> None:
+        """Raise ``ValueError`` unless ``other`` is a model of the same kind and size."""
+
+    @abstractmethod
+    def check_statistics(self, statistics: Statistics) -> None:
+        """Raise ``ValueError`` unless these are finite statistics of such a model."""
+
+    def with_n_jobs(self, n_jobs: int | None) -> Self:
+        """The same model with another number of threads."""
+        other = copy.copy(self)
+        vars(other).update(n_jobs=n_jobs)
+        return other
+
+    # Observations of different sizes ------------------------------------------------------------
+
+    def with_horizon(self, horizon) -> Self:
+        """The same model with ``horizon`` as the horizon of :meth:`own` unless it is given."""
+        return self
+
+    def after_learning_from(self, table, n_before: float) -> Self:
+        """The same model after online steps over a table; it had seen ``n_before`` observations.
+
+        Models of sequences keep the lengths of the sequences.
+        """
+        return self
+
+    def horizon_of(self, data) -> Any:
+        """The horizon of the observations."""
+        return self.expect(data).horizon
+
+    # Online learning ----------------------------------------------------------------------------
+
+    def learn(
+        self, table, rates, batch_size: int | None = None, memory: Statistics | None = None
+    ) -> Learned:
+        """Take an online step for each batch of a table, in order.
+
+        Parameters
+        ----------
+        table
+            Observations in memory.
+        rates : array of shape (n_batches,)
+            The learning rate of each step.
+        batch_size : int, optional
+            The number of observations of a batch; None: all of them are one batch.
+        memory : Statistics, optional
+            The running statistics; by default the model is the memory.
+
+        Returns
+        -------
+        Learned
+            The model and the memory (None if the model is the memory) after the last step, and
+            the mean log-likelihood of the batches, each under the model that met it.
+        """
+        return algebra.take_steps(self, table, rates, batch_size, memory)
+
+    def revived(
+        self, inertia: Statistics, gained: Statistics, observation: float, horizon=None
+    ) -> Statistics:
+        """``inertia``, increased for components that return from almost no weight."""
+        return inertia
+
+    # Zeros and noise ------------------------------------------------------------------------------
+
+    def rules_out(self, statistics: Statistics) -> bool:
+        """Whether the statistics contain an outcome of probability zero under this model."""
+        return False
+
+    def without_noise(self) -> Self:
+        """The same model, whose ``expect`` adds no noise to the data."""
+        return self
+
+    # Alignment ------------------------------------------------------------------------------------
+
+    def check_same_order(self, other) -> None:
+        """Raise ``ValueError`` if components of the two cannot correspond in the given order."""
+        return None
+
+    def brought_to(self, other, horizon=None) -> Self:
+        """An equivalent model (another order or basis) that is nearest to ``other``.
+
+        The divergence to ``other`` never increases. The model itself is returned if it does not
+        decrease.
+        """
+        return self
+
+    def pooled_with(self, first, alphas, horizon=None) -> Self | None:
+        """An equivalent model of least total divergence to its combination with ``first``.
+
+        None if this model cannot find the exact minimum.
+        """
+        return None

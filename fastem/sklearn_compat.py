@@ -1,0 +1,16 @@
+"""The one place that imports names which scikit-learn does not document.
+
+They have been there, with these arguments, from version 1.6 on. If one moves, it is mended here.
+"""
+
+from sklearn.base import _fit_context as fit_context
+from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
+from sklearn.utils.validation import _check_sample_weight as check_sample_weight
+
+__all__ = [
+    "Interval",
+    "StrOptions",
+    "check_sample_weight",
+    "fit_context",
+    "validate_parameter_constraints",
+]
