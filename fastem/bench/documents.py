@@ -39,11 +39,11 @@ class DocumentsShape(NamedTuple):
 
     def problem(self, folder=None) -> Problem:
         """Documents, and the start that fastem takes from their moments."""
-        from ..dirichlet.compound import start_from_moments
+        from ..dirichlet.ascent import moments_match
         from ..dirichlet.count_tables import CountTables
 
         X = draw(self)
-        alpha = start_from_moments(CountTables.of(X))
+        alpha = moments_match(CountTables.of(X))
         seen = np.asarray(X.sum(axis=0)).ravel() > 0
         # A word that is never seen has no likeliest α above zero; L-BFGS would chase it for ever.
         if not seen.all():

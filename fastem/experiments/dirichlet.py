@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dirichlet.compound import CompoundDirichlet
+from ..dirichlet import CompoundDirichlet
 from ..learning_rate import Decay
 from .claims import above, overtakes, stable
 from .learning import batch_losses, online_losses

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..hmm.gaussian import GaussianHMM
+from ..hmm import GaussianHMM
 from ..learning_rate import Decay
 from .claims import above, overtakes, stable
 from .inline_hmm import InlineHMM

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..kalman.estimators import KalmanFilter
+from ..kalman import KalmanFilter
 from ..learning_rate import Decay
 from .claims import above, overtakes, stable
 from .learning import batch_losses, online_losses, places

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..combining import average, combine
 from ..learning_rate import Decay
-from ..mixture.gaussian import GaussianMixture
+from ..mixture import GaussianMixture
 from ..parallel import in_order
 from . import datasets
 from .claims import never_above

@@ -361,8 +361,9 @@ class NaiveHMMModel:
 
     def __init__(
         self, family, startprob, transmat, parameters, *, absorbing=(), fixed=(), horizon=None,
-        n_jobs=None, packed=None,
+        n_jobs=None, told_dead=(), packed=None,
     ):  # fmt: skip
+        self.told_dead = set(told_dead)
         self.family = family
         self.startprob = np.array(startprob, dtype=float)
         self.transmat = np.array(transmat, dtype=float)
@@ -392,7 +393,7 @@ class NaiveHMMModel:
 
     def with_horizon(self, horizon):
         model = self._with(self.startprob, self.transmat, self.packed)
-        model.horizon = horizon
+        model.horizon = None if self.absorbing else horizon[0]
         return model
 
     def _each(self, data):
@@ -454,7 +455,7 @@ class NaiveHMMModel:
         packed = self.family.maximize(blocks, statistics["mass"], self.packed, self.fixed)
         return self._with(startprob, transmat, packed)
 
-    def infer(self, data, *, log_likelihoods=True, posteriors=False):
+    def infer(self, data, *, posteriors=False):
         values, gammas = [], [np.empty((0, len(self.startprob)))]
         for rows, _, cut_off in self._each(data):
             log_b = self._log_b(rows, cut_off)
