@@ -36,6 +36,10 @@ class Family(ABC):
     compiled = True
     #: Whether kernels use values of the data as indices, so that :meth:`check_indices` matters.
     indexes = False
+    #: Whether kernels can move a component to one row without recomputing it (``online_rows``).
+    row_by_row = False
+    #: The names of the parameters that all components share.
+    shared_parameters: tuple[str, ...] = ()
 
     def __eq__(self, other):
         return type(self) is type(other) and self.settings() == other.settings()
@@ -69,6 +73,13 @@ class Family(ABC):
         """This family with no parameter called ``weights``: a mixture has some of its own."""
         return self
 
+    def as_members(self) -> Family:
+        """The family of the members of mixtures of this family, all mixtures taken together.
+
+        It has no shared parameters; those of this family are shared by the members of a mixture.
+        """
+        return self
+
     def with_zeros(self) -> Family:
         """This family with zeros meant: an outcome of probability zero is impossible."""
         exact = copy.copy(self)
@@ -89,6 +100,10 @@ class Family(ABC):
         None if only :meth:`check` can tell.
         """
         return None
+
+    def columns_missing_together(self, n_columns) -> list[np.ndarray]:
+        """The groups of columns of which a row may lack all, and not some."""
+        return [] if self.separable else [np.arange(n_columns)]
 
     def prepare(self, X: np.ndarray):
         """The columns that kernels read, and the part of the log-density they leave out."""

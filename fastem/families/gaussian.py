@@ -181,6 +181,8 @@ def _check_definite(covariances):
 
 
 class _Full(Gaussian):
+    row_by_row = True
+
     @staticmethod
     def covariance_shape(n_components, n_columns):
         """The shape of covariances, of factors of precisions and of the scatter."""
@@ -322,6 +324,10 @@ class _Full(Gaussian):
 
 class _Tied(Gaussian):
     moments_kind = SharedMoments
+    shared_parameters = ("covariances",)
+
+    def as_members(self):
+        return Gaussian("full", self.reg_covar)
 
     @staticmethod
     def covariance_shape(n_components, n_columns):
@@ -483,6 +489,7 @@ def shared_pooling(weights, steps, within, total, orders):
 
 
 class _Diagonal(Gaussian):
+    row_by_row = True
     spherical = False
 
     @staticmethod

@@ -98,6 +98,21 @@ class Product(Family):
     def from_settings(cls, settings, make):
         return cls(*((make(family), columns) for family, columns in settings["members"]))
 
+    def columns_missing_together(self, n_columns):
+        return [
+            np.array(columns)[group]
+            for family, columns in zip(self.families, self.columns, strict=True)
+            for group in family.columns_missing_together(len(columns))
+        ]
+
+    def as_members(self):
+        if any(family.shared_parameters for family in self.families):
+            raise ValueError(
+                "Within a product, the members of a mixture cannot share a covariance: take "
+                f"another covariance_type than 'tied'; got the member {self!r}."
+            )
+        return self
+
     def _members(self):
         return zip(self.names, self.families, strict=True)
 

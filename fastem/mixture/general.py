@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import checks
-from ..families import FAMILY_NAMES, Categorical, Family, as_family
+from ..families import FAMILY_NAMES, Family, as_family
 from ..learning_rate import DEFAULT_RATE
 from .base import BaseMixture
 
@@ -126,7 +126,7 @@ class Mixture(BaseMixture):
         if isinstance(self.family, Family) or self.family in FAMILY_NAMES:
             family = self._family()
             tags.input_tags.positive_only = family.nonnegative
-            tags.input_tags.categorical = isinstance(family, Categorical)
+            tags.input_tags.categorical = family.indexes
         return tags
 
     def _given_start(self, row):
