@@ -50,7 +50,7 @@ def orders_inside(model):
     for orders in product(permutations(range(m)), repeat=n):
         moved = {
             name: array
-            if array.shape[:2] != (n, m) or (model.family.tied and name == "covariances")
+            if array.shape[:2] != (n, m) or name in model.family.kind.shared_parameters
             else np.stack([array[k][list(order)] for k, order in enumerate(orders)])
             for name, array in parameters.items()
         }

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from .base import ExponentialFamily, Family
+from . import gaussian_diagonal, gaussian_full, gaussian_tied  # noqa: F401 (the kinds of Gaussian)
+from .base import Family
 from .categorical import Categorical
 from .compound_dirichlet import DirichletMultinomial
 from .gaussian import Gaussian
 from .linear import Bernoulli, Beta, Exponential, Gamma, Multinomial, Poisson
 from .mixture_of import MixtureOf
 from .product import Product
+from .user import ExponentialFamily
 
 __all__ = ["Bernoulli", "Beta", "Categorical", "DirichletMultinomial", "Exponential",
            "ExponentialFamily", "Family", "Gamma", "Gaussian", "MixtureOf", "Multinomial",

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import checks
 from ..kernels.families.categorical import Categorical as Packed
 from ..kernels.families.categorical import CategoricalCounts, refresh_categorical
-from .base import Family
-from .linear import NEVER, _first_wrong, _no_negatives, _outcomes_missed
+from .sums import NEVER, SummedFamily, outcomes_missed
+from .support import first_wrong, no_negatives
 
 __all__ = ["Categorical"]
 
 
-class Categorical(Family):
+class Categorical(SummedFamily):
     """Columns of categories 0 .. C-1. Parameters: ``probabilities`` (K, D, C).
 
     Parameters
@@ -26,6 +25,9 @@ class Categorical(Family):
     nonnegative = True
     separable = True
     indexes = True
+    block_name = "counts"
+    sums_kind = CategoricalCounts
+    shaped_as = "probabilities"
 
     def __init__(self, n_categories):
         if not (isinstance(n_categories, (int, np.integer)) and n_categories >= 1):
@@ -38,8 +40,8 @@ class Categorical(Family):
     def check(self, X):
         top = self.n_categories - 1
         what = f"Categorical data must be whole numbers from 0 to {top}"
-        _no_negatives(X, what)
-        _first_wrong(X, ~((X >= 0) & (X <= top)) | (X != np.floor(X)), what)
+        no_negatives(X, what)
+        first_wrong(X, ~((X >= 0) & (X <= top)) | (X != np.floor(X)), what)
 
     def check_indices(self, X, missing=False):
         if X.size == 0:
@@ -80,25 +82,12 @@ class Categorical(Family):
         self.refresh(packed)
         return packed
 
-    def check_blocks(self, blocks, packed):
-        checks.block(blocks, "counts", packed.probabilities.shape)
-
     def refresh(self, packed):
         refresh_categorical(packed)
         return True
 
     def unpack(self, packed):
         return {"probabilities": packed.probabilities}
-
-    def buffers(self, packed):
-        return CategoricalCounts(np.zeros_like(packed.probabilities))
-
-    def collect(self, packed, mass, buffers):
-        return {"counts": buffers.counts}
-
-    def disperse(self, blocks, packed):
-        self.check_blocks(blocks, packed)
-        return CategoricalCounts(blocks["counts"].copy())
 
     def start(self, centers):
         shape = (*np.shape(centers), self.n_categories)
@@ -124,7 +113,7 @@ class Categorical(Family):
         # The logarithm of zero is huge here, and may overflow.
         with np.errstate(over="ignore"):
             table = ours @ other.logarithms.reshape(theirs.shape).T
-        return np.where(_outcomes_missed(ours, theirs), -np.inf, table)
+        return np.where(outcomes_missed(ours, theirs), -np.inf, table)
 
     def rules_out(self, blocks, mass, packed):
         counts = blocks["counts"] > NEVER * mass[:, None, None]

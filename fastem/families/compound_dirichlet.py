@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import checks
 from ..drawing import MOST_WORDS, draw_long_document, is_long
 from ..kernels.dirichlet.newton import draw_words, height, own_statistics
 from ..kernels.families.compound_dirichlet import CompoundDirichlet, LogTopics
-from .base import Family
-from .linear import _check_counts, is_count
+from .sums import SummedFamily
+from .support import check_counts, is_count
 
 __all__ = ["DirichletMultinomial"]
 
 
-class DirichletMultinomial(Family):
+class DirichletMultinomial(SummedFamily):
     """Rows of counts, each with a topic of its own from its component's Dirichlet.
 
     For clustering documents or samples whose words are more bursty than a multinomial allows. The
@@ -29,6 +28,9 @@ class DirichletMultinomial(Family):
 
     parameter_names = ("alphas",)
     nonnegative = True
+    block_name = "log_topics"
+    sums_kind = LogTopics
+    shaped_as = "alphas"
     failure = (
         "The likeliest alphas of some component do not exist: its topics do not vary. "
         "Use fewer components, or add rows."
@@ -41,7 +43,7 @@ class DirichletMultinomial(Family):
         return {"n_trials": self.n_trials}
 
     def check(self, X):
-        _check_counts(X, "DirichletMultinomial")
+        check_counts(X, "DirichletMultinomial")
 
     def pack(self, parameters):
         alphas = np.ascontiguousarray(self.given(parameters)["alphas"])
@@ -58,24 +60,11 @@ class DirichletMultinomial(Family):
     def entry_tests(self, n_columns):
         return [is_count] * n_columns
 
-    def check_blocks(self, blocks, packed):
-        checks.block(blocks, "log_topics", packed.alphas.shape)
-
     def refresh(self, packed):
         return True  # kernels need nothing but α
 
     def unpack(self, packed):
         return {"alphas": packed.alphas}
-
-    def buffers(self, packed):
-        return LogTopics(np.zeros_like(packed.alphas))
-
-    def collect(self, packed, mass, buffers):
-        return {"log_topics": buffers.log_topics}
-
-    def disperse(self, blocks, packed):
-        self.check_blocks(blocks, packed)
-        return LogTopics(blocks["log_topics"].copy())
 
     def start(self, centers):
         # The precision of a row of ones: one for each word.

@@ -6,25 +6,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .. import checks
 from ..drawing import check_drawable
 from ..kernels.families import linear as kernels
-from ..kernels.families.linear import Linear, LinearSums, Shaped, refresh_linear, refresh_shaped
-from .base import Family
+from ..kernels.families.linear import Linear, Shaped, refresh_linear, refresh_shaped
+from .sums import NaturalFamily, outcomes_missed
+from .support import check_counts, first_wrong, is_count, no_negatives
 
 __all__ = ["Bernoulli", "Beta", "Exponential", "Gamma", "Multinomial", "Poisson"]
 
 
-#: A rate or probability below this is that of what never happens.
-NEVER = 1e-300
-
 # One less a probability is known to this.
 _NEVER_ELSE = 4 * np.finfo(float).eps
-
-
-def _outcomes_missed(expected, others, never=NEVER):
-    """For all pairs of rows, whether what is expected to happen has the probability zero."""
-    return (expected > never).astype(float) @ (others == 0.0).T.astype(float) > 0
 
 
 def _rows(packed, chosen):
@@ -32,7 +24,7 @@ def _rows(packed, chosen):
     return packed._replace(parameters=packed.parameters[chosen])
 
 
-class _LinearFamily(Family):
+class _LinearFamily(NaturalFamily):
     """Independent columns with features ``φ(x) = x`` and one parameter each."""
 
     kind: int
@@ -68,9 +60,6 @@ class _LinearFamily(Family):
         self.refresh(packed)
         return packed
 
-    def check_blocks(self, blocks, packed):
-        checks.block(blocks, "sums", packed.natural.shape)
-
     def refresh(self, packed):
         refresh_linear(packed)
         return True
@@ -78,20 +67,6 @@ class _LinearFamily(Family):
     def unpack(self, packed):
         parts = np.split(packed.parameters, len(self.parameter_names), axis=1)
         return dict(zip(self.parameter_names, parts, strict=True))
-
-    def buffers(self, packed):
-        return LinearSums(np.zeros_like(packed.natural))
-
-    def collect(self, packed, mass, buffers):
-        return {"sums": buffers.first}
-
-    def disperse(self, blocks, packed):
-        self.check_blocks(blocks, packed)
-        return LinearSums(blocks["sums"].copy())
-
-    def log_joint(self, blocks, mass, packed):
-        self.check_blocks(blocks, packed)
-        return float((blocks["sums"] * packed.natural).sum() + mass @ packed.offsets)
 
     def cross(self, packed, other, horizon=None):
         # The logarithm of zero is huge here, and may overflow.
@@ -114,30 +89,6 @@ class _LinearFamily(Family):
         return missed is not None and bool(np.diag(missed).any())
 
 
-def is_count(value) -> bool:
-    """Whether a number is whole and not negative."""
-    return 0.0 <= value < np.inf and value.is_integer()
-
-
-def _first_wrong(X, wrong, what):
-    """Raise for the first entry of ``X`` that is ``wrong``."""
-    if wrong.any():
-        row, column = (int(i) for i in np.argwhere(wrong)[0])
-        raise ValueError(f"{what}; row {row}, column {column} is {X[row, column]}.")
-
-
-def _no_negatives(X, what):
-    """Raise for the first negative entry of ``X``, in the words that scikit-learn begins with."""
-    if X.dtype.kind not in "bu":
-        _first_wrong(X, X < 0, f"Negative values in data: {what}")
-
-
-def _check_counts(X, name):
-    _no_negatives(X, f"{name} data are counts and cannot be negative")
-    if X.dtype.kind == "f":
-        _first_wrong(X, X != np.floor(X), f"{name} data are counts and must be whole numbers")
-
-
 class Poisson(_LinearFamily):
     """Counts: each column is Poisson with its own rate. Parameters: ``rates`` (K, D)."""
 
@@ -149,10 +100,10 @@ class Poisson(_LinearFamily):
     in_support = staticmethod(is_count)
 
     def check(self, X):
-        _check_counts(X, "Poisson")
+        check_counts(X, "Poisson")
 
     def missed(self, expected, packed):
-        return _outcomes_missed(expected, packed.parameters)
+        return outcomes_missed(expected, packed.parameters)
 
     def start(self, centers):
         return {"rates": np.maximum(centers, 1e-3)}
@@ -172,13 +123,13 @@ class Bernoulli(_LinearFamily):
     in_support = staticmethod(lambda value: value in (0.0, 1.0))
 
     def check(self, X):
-        _no_negatives(X, "Bernoulli data must be 0 or 1")
+        no_negatives(X, "Bernoulli data must be 0 or 1")
         if X.dtype.kind != "b":
-            _first_wrong(X, (X != 0) & (X != 1), "Bernoulli data must be 0 or 1")
+            first_wrong(X, (X != 0) & (X != 1), "Bernoulli data must be 0 or 1")
 
     def missed(self, expected, packed):
-        ones = _outcomes_missed(expected, packed.parameters)
-        return ones | _outcomes_missed(1.0 - expected, 1.0 - packed.parameters, _NEVER_ELSE)
+        ones = outcomes_missed(expected, packed.parameters)
+        return ones | outcomes_missed(1.0 - expected, 1.0 - packed.parameters, _NEVER_ELSE)
 
     def start(self, centers):
         return {"probabilities": np.clip(centers, 0.01, 0.99)}
@@ -211,7 +162,7 @@ class Multinomial(_LinearFamily):
         return {"n_trials": self.n_trials}
 
     def check(self, X):
-        _check_counts(X, "Multinomial")
+        check_counts(X, "Multinomial")
 
     def pack(self, parameters):
         packed = super().pack(parameters)
@@ -222,7 +173,7 @@ class Multinomial(_LinearFamily):
         return packed
 
     def missed(self, expected, packed):
-        return _outcomes_missed(expected, packed.parameters)
+        return outcomes_missed(expected, packed.parameters)
 
     def horizon(self, packed, total, buffers):
         return float(buffers.first.sum() / total) if total > 0 else None
@@ -254,7 +205,7 @@ class Exponential(_LinearFamily):
     in_support = staticmethod(lambda value: 0.0 <= value < np.inf)
 
     def check(self, X):
-        _no_negatives(X, "Exponential data cannot be negative")
+        no_negatives(X, "Exponential data cannot be negative")
 
     def start(self, centers):
         return {"scales": np.maximum(centers, 1e-300)}
@@ -287,8 +238,8 @@ class Gamma(_ShapedFamily):
     in_support = staticmethod(lambda value: 0.0 < value < np.inf)
 
     def check(self, X):
-        _no_negatives(X, "Gamma data must be positive")
-        _first_wrong(X, ~(X > 0), "Gamma data must be positive")
+        no_negatives(X, "Gamma data must be positive")
+        first_wrong(X, ~(X > 0), "Gamma data must be positive")
 
     def start(self, centers):
         return {"shapes": np.ones(np.shape(centers)), "scales": np.maximum(centers, 1e-300)}
@@ -310,8 +261,8 @@ class Beta(_ShapedFamily):
     in_support = staticmethod(lambda value: 0.0 < value < 1.0)
 
     def check(self, X):
-        _no_negatives(X, "Beta data must lie strictly between 0 and 1")
-        _first_wrong(X, ~((X > 0) & (X < 1)), "Beta data must lie strictly between 0 and 1")
+        no_negatives(X, "Beta data must lie strictly between 0 and 1")
+        first_wrong(X, ~((X > 0) & (X < 1)), "Beta data must lie strictly between 0 and 1")
 
     def start(self, centers):
         centers = np.clip(centers, 1e-3, 1 - 1e-3)

@@ -11,7 +11,6 @@ from .. import checks
 from ..kernels.families import mixture_of as kernels
 from ..matching import MOST, all_orders, matched
 from .base import Family
-from .gaussian import Gaussian, pooled_spread, shared_pooling
 
 __all__ = ["MixtureOf"]
 
@@ -42,19 +41,11 @@ class MixtureOf(Family):
                 "A mixture of mixtures is a mixture: give MixtureOf the family of the inner "
                 f"members, and as many as there are of them in all; got the member {member!r}."
             )
-        if any(
-            getattr(f, "covariance_type", None) == "tied" for f in getattr(member, "families", ())
-        ):
-            raise ValueError(
-                "Within a product, the members of a mixture cannot share a covariance: take "
-                f"another covariance_type than 'tied'; got the member {member!r}."
-            )
+        #: As it was given; ``member`` is the family of the members of all components together.
+        self.kind = member
+        self.member = member.as_members()
         if not (isinstance(n_members, (int, np.integer)) and n_members >= 1):
             raise ValueError(f"n_members must be a whole number >= 1; got {n_members!r}.")
-        #: As it was given; ``member`` is what is computed with.
-        self.kind = member
-        self.tied = getattr(member, "covariance_type", None) == "tied"
-        self.member = Gaussian("full", member.reg_covar) if self.tied else member
         self.n_members = int(n_members)
         self.weights_name = "weights"
         self.failure = member.failure
@@ -105,7 +96,7 @@ class MixtureOf(Family):
         flat = {}
         for name in self.member.parameter_names:
             array = np.asarray(parameters[name], dtype=float)
-            shared = self._is_shared(name)
+            shared = name in self.kind.shared_parameters
             axes = (n_components,) if shared else (n_components, self.n_members)
             if array.shape[: len(axes)] != axes:
                 raise ValueError(
@@ -117,10 +108,6 @@ class MixtureOf(Family):
             flat[name] = array.reshape(-1, *array.shape[2:])
         return flat
 
-    def _is_shared(self, name):
-        """Whether the members of a component share a parameter."""
-        return self.tied and name == "covariances"
-
     def pack(self, parameters):
         given = self.given(parameters)
         weights = np.array(given[self.weights_name], order="C")
@@ -131,7 +118,7 @@ class MixtureOf(Family):
             )
         if not (weights >= 0).all() or not np.allclose(weights.sum(axis=1), 1, rtol=0, atol=1e-6):
             raise ValueError("The weights of the members must not be negative, and sum to one.")
-        kind = kernels.TiedMixtureOf if self.tied else kernels.MixtureOf
+        kind = kernels.SharingMixtureOf if self.kind.shared_parameters else kernels.MixtureOf
         packed = kind(weights, np.empty_like(weights), self.member.pack(self._flat(given)))
         self._refresh_weights(packed)
         return packed
@@ -228,7 +215,7 @@ class MixtureOf(Family):
         for name, array in flat.items():
             array = np.asarray(array)
             array = array.reshape(-1, self.n_members, *array.shape[1:])
-            parameters[name] = array[:, 0] if self._is_shared(name) else array
+            parameters[name] = array[:, 0] if name in self.kind.shared_parameters else array
         return parameters
 
     def draw(self, parameters, labels, rng, horizon=None):
@@ -316,11 +303,11 @@ class MixtureOf(Family):
         else:
             total = mass[:, None] + other_mass
             choice, whole = xlogy(both, both), xlogy(total, total)
-        if self.tied and "covariances" not in fixed:
+        if set(self.kind.shared_parameters) - set(fixed):
             if M > MOST:
                 return None
             value, orders = self._best_shared(
-                packed, counts, other, other_counts, choice, "means" in fixed
+                packed, counts, other, other_counts, choice, horizon, self._inner_fixed(fixed)
             )
             return value - whole, orders
         inner = self.member.pooled(
@@ -334,30 +321,30 @@ class MixtureOf(Family):
         value = np.take_along_axis(table, partners[..., None], 3).sum((2, 3))
         return value - whole, partners
 
-    def _best_shared(self, packed, counts, other, other_counts, choice, means_fixed):
-        """The same for members that share a covariance: every order is tried."""
+    def _best_shared(self, packed, counts, other, other_counts, choice, horizon, fixed):
+        """The same for members that share a parameter: every order is tried."""
         orders = all_orders(self.n_members)
         n, m = choice.shape[:2]
         value, best = np.empty((n, m)), np.empty((n, m, self.n_members), dtype=int)
-        ours, theirs = (
-            p.members.means.reshape(-1, self.n_members, p.members.means.shape[1])
-            for p in (packed, other)
-        )
+        ours, theirs = self._each_packed(packed), self._each_packed(other)
         for h in range(n):
             for l in range(m):
                 a, b = counts[h], other_counts[l]
                 if not a.sum() + b.sum() > 0:
                     value[h, l], best[h, l] = 0.0, orders[0]
                     continue
-                within = (
-                    a.sum() * packed.members.covariances[h * self.n_members]
-                    + b.sum() * other.members.covariances[l * self.n_members]
-                )
-                spread = pooled_spread(ours[h], a, theirs[l], b, means_fixed)
-                values = shared_pooling(*spread, within, a.sum() + b.sum(), orders)
+                values = self.kind.pooled_orders(ours[h], a, theirs[l], b, orders, horizon, fixed)
                 values = values + choice[h, l][np.arange(self.n_members), orders].sum(axis=1)
                 value[h, l], best[h, l] = values.max(), orders[np.argmax(values)]
         return value, best
+
+    def _each_packed(self, packed):
+        """The members of each component, packed by themselves."""
+        parameters = self.unpack(packed)
+        return [
+            self.kind.pack({name: parameters[name][k] for name in self.kind.parameter_names})
+            for k in range(len(packed.weights))
+        ]
 
     def log_joint(self, blocks, mass, packed):
         self.check_blocks(blocks, packed)
@@ -370,9 +357,6 @@ class MixtureOf(Family):
     def n_parameters(self, parameters):
         weights = parameters[self.weights_name]
         n_components = len(weights)
-        members = self.member.n_parameters(self._flat(parameters))
-        if self.tied:
-            n_columns = np.shape(parameters["means"])[-1]
-            shared = n_columns * (n_columns + 1) // 2
-            members -= n_components * (self.n_members - 1) * shared
+        one = {name: np.asarray(parameters[name])[0] for name in self.kind.parameter_names}
+        members = n_components * self.kind.n_parameters(one)
         return members + weights.size - n_components

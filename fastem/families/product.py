@@ -75,11 +75,7 @@ class Product(Family):
 
     @property
     def parameter_names(self):
-        return tuple(
-            f"{name}_{parameter}"
-            for name, family in zip(self.names, self.families, strict=True)
-            for parameter in family.parameter_names
-        )
+        return tuple(f"{name}_{p}" for name, f in self._members() for p in f.parameter_names)
 
     def with_zeros(self):
         exact = super().with_zeros()
@@ -98,23 +94,59 @@ class Product(Family):
     def from_settings(cls, settings, make):
         return cls(*((make(family), columns) for family, columns in settings["members"]))
 
+    def columns_missing_together(self, n_columns):
+        return [
+            np.array(columns)[group]
+            for family, columns in zip(self.families, self.columns, strict=True)
+            for group in family.columns_missing_together(len(columns))
+        ]
+
+    def as_members(self):
+        for family in self.families:
+            if family.shared_parameters:
+                raise ValueError(
+                    "Within a product, the members of a mixture cannot share parameters, and "
+                    f"those of {family!r} share {' and '.join(family.shared_parameters)}: take "
+                    f"another family; got the member {self!r}."
+                )
+        return self
+
     def _members(self):
         return zip(self.names, self.families, strict=True)
 
-    def _part(self, named, name):
-        """The entries of a dict that belong to a member, by their own names."""
-        return {
-            key[len(name) + 1 :]: value
-            for key, value in named.items()
-            if key.startswith(f"{name}_")
-        }
+    def _split(self, named):
+        """For each member the entries of a dict that are its own, by their own names."""
+        return [
+            {k.removeprefix(f"{name}_"): v for k, v in named.items() if k.startswith(f"{name}_")}
+            for name in self.names
+        ]
 
     def _join(self, parts):
+        """The inverse of :meth:`_split`."""
         return {
             f"{name}_{key}": value
             for name, part in zip(self.names, parts, strict=True)
             for key, value in part.items()
         }
+
+    def _fixed(self, fixed):
+        """For each member the names of its parameters that are held fixed."""
+        return [
+            [p for p in f.parameter_names if f"{name}_{p}" in fixed] for name, f in self._members()
+        ]
+
+    def _horizons(self, horizon):
+        """The horizon of each member."""
+        return horizon if horizon is not None else self._all(None)
+
+    def _all(self, value):
+        """The same for each member."""
+        return (value,) * len(self.families)
+
+    def _each(self, method, *arguments):
+        """What ``method`` of each member returns for the member's item of each argument."""
+        for family, *items in zip(self.families, *arguments, strict=True):
+            yield getattr(family, method)(*items)
 
     def _check_width(self, n_columns):
         if n_columns != self.n_columns:
@@ -163,9 +195,10 @@ class Product(Family):
 
     def pack(self, parameters):
         packed = []
-        for (name, family), columns in zip(self._members(), self.columns, strict=True):
+        parts = zip(self._members(), self._split(parameters), self.columns, strict=True)
+        for (name, family), part, columns in parts:
             try:
-                member = family.pack(self._part(parameters, name))
+                member = family.pack(part)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"Of the parameters {name}_...: {error}") from error
             # The features of a family of the user's own are as many as it likes.
@@ -181,138 +214,115 @@ class Product(Family):
         return packed
 
     def check_blocks(self, blocks, packed):
-        for (name, family), p in zip(self._members(), packed, strict=True):
-            family.check_blocks(self._part(blocks, name), p)
+        for _ in self._each("check_blocks", self._split(blocks), packed):
+            pass
 
     def refresh(self, packed):
-        return all(f.refresh(p) for f, p in zip(self.families, packed, strict=True))
+        return all(self._each("refresh", packed))
 
     def unpack(self, packed):
-        return self._join([f.unpack(p) for f, p in zip(self.families, packed, strict=True)])
+        return self._join(self._each("unpack", packed))
 
     def buffers(self, packed):
-        return tuple(f.buffers(p) for f, p in zip(self.families, packed, strict=True))
+        return tuple(self._each("buffers", packed))
 
     def collect(self, packed, mass, buffers):
-        parts = zip(self.families, packed, buffers, strict=True)
-        return self._join([f.collect(p, mass, b) for f, p, b in parts])
+        return self._join(self._each("collect", packed, self._all(mass), buffers))
 
     def disperse(self, blocks, packed):
-        return tuple(
-            f.disperse(self._part(blocks, name), p)
-            for (name, f), p in zip(self._members(), packed, strict=True)
-        )
+        return tuple(self._each("disperse", self._split(blocks), packed))
 
     def horizon(self, packed, total, buffers):
-        parts = zip(self.families, packed, buffers, strict=True)
-        return tuple(f.horizon(p, total, b) for f, p, b in parts)
+        return tuple(self._each("horizon", packed, self._all(total), buffers))
 
     def kernel_horizon(self, horizon):
-        return tuple(
-            f.kernel_horizon(h) for f, h in zip(self.families, self._horizons(horizon), strict=True)
-        )
-
-    def _horizons(self, horizon):
-        return horizon if horizon is not None else (None,) * len(self.families)
+        return tuple(self._each("kernel_horizon", self._horizons(horizon)))
 
     def flags(self, fixed):
-        return tuple(
-            f.flags([p for p in f.parameter_names if f"{name}_{p}" in fixed])
-            for name, f in self._members()
-        )
+        return tuple(self._each("flags", self._fixed(fixed)))
 
     def own(self, packed, mass, horizon=None):
-        parts = zip(self.families, packed, self._horizons(horizon), strict=True)
-        return self._join([f.own(p, mass, h) for f, p, h in parts])
+        return self._join(self._each("own", packed, self._all(mass), self._horizons(horizon)))
 
     def maximize(self, blocks, mass, packed, fixed=()):
+        masses = self._all(mass)
         return tuple(
-            f.maximize(
-                self._part(blocks, name), mass, p,
-                [q for q in f.parameter_names if f"{name}_{q}" in fixed],
-            )
-            for (name, f), p in zip(self._members(), packed, strict=True)
-        )  # fmt: skip
+            self._each("maximize", self._split(blocks), masses, packed, self._fixed(fixed))
+        )
 
     def start(self, centers):
         self._check_width(np.shape(centers)[1])
-        pairs = zip(self.families, self.columns, strict=True)
-        return self._join([f.start(np.asarray(centers)[:, c]) for f, c in pairs])
+        parts = [np.asarray(centers)[:, columns] for columns in self.columns]
+        return self._join(self._each("start", parts))
 
     def stirred(self, parameters, rng):
-        parts = ((f, self._part(parameters, name)) for name, f in self._members())
-        return self._join([f.stirred(part, rng) for f, part in parts])
+        return self._join(self._each("stirred", self._split(parameters), self._all(rng)))
 
     def draw(self, parameters, labels, rng, horizon=None):
-        X = np.empty((len(labels), sum(map(len, self.columns))))
-        horizons = self._horizons(horizon)
-        for (name, f), c, h in zip(self._members(), self.columns, horizons, strict=True):
-            X[:, c] = f.draw(self._part(parameters, name), labels, rng, h)
+        X = np.empty((len(labels), self.n_columns))
+        drawn = self._each(
+            "draw", self._split(parameters), self._all(labels), self._all(rng),
+            self._horizons(horizon),
+        )  # fmt: skip
+        for columns, values in zip(self.columns, drawn, strict=True):
+            X[:, columns] = values
         return X
 
     def reorder(self, parameters, order):
-        return self._join([f.reorder(self._part(parameters, n), order) for n, f in self._members()])
+        return self._join(self._each("reorder", self._split(parameters), self._all(order)))
 
     def cross(self, packed, other, horizon=None):
-        parts = zip(self.families, packed, other, self._horizons(horizon), strict=True)
-        return sum(f.cross(p, q, h) for f, p, q, h in parts)
+        return sum(self._each("cross", packed, other, self._horizons(horizon)))
 
     def rules_out(self, blocks, mass, packed):
-        return any(
-            f.rules_out(self._part(blocks, name), mass, p)
-            for (name, f), p in zip(self._members(), packed, strict=True)
-        )
+        return any(self._each("rules_out", self._split(blocks), self._all(mass), packed))
 
     def without_noise(self, packed):
-        plain = tuple(f.without_noise(p) for f, p in zip(self.families, packed, strict=True))
-        return packed if all(q is p for q, p in zip(plain, packed, strict=True)) else plain
+        return _unless_same(packed, tuple(self._each("without_noise", packed)))
 
     def arranged(self, packed, other, horizon=None):
-        parts = zip(self.families, packed, other, self._horizons(horizon), strict=True)
-        moved = tuple(f.arranged(p, q, h) for f, p, q, h in parts)
-        return packed if all(m is p for m, p in zip(moved, packed, strict=True)) else moved
+        moved = self._each("arranged", packed, other, self._horizons(horizon))
+        return _unless_same(packed, tuple(moved))
 
-    def _pool(self, method, packed, mass, other, other_mass, *orders, horizon, fixed):
-        """What each member's ``method`` gives, with its own horizon and fixed parameters."""
-        for (name, f), p, q, h in zip(
-            self._members(), packed, other, self._horizons(horizon), strict=True
-        ):
-            held = [parameter for parameter in f.parameter_names if f"{name}_{parameter}" in fixed]
-            yield getattr(f, method)(p, mass, q, other_mass, *orders, horizon=h, fixed=held)
+    def _pool(self, method, packed, mass, other, other_mass, horizon, fixed, *orders):
+        return self._each(
+            method, packed, self._all(mass), other, self._all(other_mass),
+            *map(self._all, orders), self._horizons(horizon), self._fixed(fixed),
+        )  # fmt: skip
 
     def pooled(self, packed, mass, other, other_mass, horizon=None, fixed=()):
-        parts = list(
-            self._pool("pooled", packed, mass, other, other_mass, horizon=horizon, fixed=fixed)
-        )
-        return None if any(part is None for part in parts) else sum(parts)
+        return _sum_of_all(self._pool("pooled", packed, mass, other, other_mass, horizon, fixed))
 
     def pooled_orders(self, packed, mass, other, other_mass, orders, horizon=None, fixed=()):
-        parts = list(
-            self._pool(
-                "pooled_orders", packed, mass, other, other_mass, orders,
-                horizon=horizon, fixed=fixed,
-            )
-        )  # fmt: skip
-        return None if any(part is None for part in parts) else sum(parts)
+        return _sum_of_all(
+            self._pool("pooled_orders", packed, mass, other, other_mass, horizon, fixed, orders)
+        )
 
     def arranged_to_pool(self, packed, mass, other, other_mass, horizon=None, fixed=()):
-        method = "arranged_to_pool"
         return tuple(
-            self._pool(method, packed, mass, other, other_mass, horizon=horizon, fixed=fixed)
+            self._pool("arranged_to_pool", packed, mass, other, other_mass, horizon, fixed)
         )
 
     def log_joint(self, blocks, mass, packed):
-        return sum(
-            f.log_joint(self._part(blocks, name), mass, p)
-            for (name, f), p in zip(self._members(), packed, strict=True)
-        )
+        return sum(self._each("log_joint", self._split(blocks), self._all(mass), packed))
 
     def size(self, packed):
-        sizes = [f.size(p) for f, p in zip(self.families, packed, strict=True)]
+        sizes = list(self._each("size", packed))
         if len({n_components for n_components, _ in sizes}) > 1:
             counts = {name: size[0] for name, size in zip(self.names, sizes, strict=True)}
             raise ValueError(f"Members with different numbers of components: {counts}.")
         return sizes[0][0], sum(n_columns for _, n_columns in sizes)
 
     def n_parameters(self, parameters):
-        return sum(f.n_parameters(self._part(parameters, n)) for n, f in self._members())
+        return sum(self._each("n_parameters", self._split(parameters)))
+
+
+def _unless_same(packed, moved):
+    """``moved``, or ``packed`` itself if no member of it has changed."""
+    return packed if all(m is p for m, p in zip(moved, packed, strict=True)) else moved
+
+
+def _sum_of_all(parts):
+    """The sum, or None if some part does not exist."""
+    parts = list(parts)
+    return None if any(part is None for part in parts) else sum(parts)

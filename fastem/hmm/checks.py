@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from .. import checks
-from ..families import Product
 
 __all__ = ["admit_sequences", "check_possible", "check_values"]
 
@@ -108,7 +107,7 @@ def _filled(rows, family):
 
 def _check_missing(table, family, absent, start, n_before):
     """Raise where a part of a row is missing, if the family has rows whole or not at all."""
-    for columns in _whole(family, absent.shape[1]):
+    for columns in family.columns_missing_together(absent.shape[1]):
         part = absent[:, columns]
         wrong = part.any(axis=1) & ~part.all(axis=1)
         if wrong.any():
@@ -117,16 +116,6 @@ def _check_missing(table, family, absent, start, n_before):
                 f"A part of a row is missing (NaN): {where}. With this family ({family!r}) columns "
                 "depend on one another, and a row can only be missing whole: make all of it NaN."
             )
-
-
-def _whole(family, n_columns):
-    """The groups of columns that are missing together or not at all."""
-    if isinstance(family, Product):
-        for member, columns in zip(family.families, family.columns, strict=True):
-            for group in _whole(member, len(columns)):
-                yield np.array(columns)[group]
-    elif not family.separable:
-        yield np.arange(n_columns)
 
 
 def check_possible(model, data, log_likelihood=-np.inf):

@@ -533,11 +533,11 @@ class _AnySymbols(Categorical):
         return Categorical(1).start(centers)
 
     def check(self, X):
-        from ..families.linear import _first_wrong, _no_negatives
+        from ..families.support import first_wrong, no_negatives
 
         what = "Symbols must be whole numbers, zero or more"
-        _no_negatives(X, what)
-        _first_wrong(X, (X != np.floor(X)) | (X >= self.n_categories), what)
+        no_negatives(X, what)
+        first_wrong(X, (X != np.floor(X)) | (X >= self.n_categories), what)
 
 
 def _largest_and_count(table):

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from .. import checks
-from ..families import FAMILY_NAMES, Categorical, Family, Gaussian, as_family
+from ..families import FAMILY_NAMES, Family, Gaussian, as_family
 from ..learning_rate import DEFAULT_RATE
 from ..sklearn_compat import Interval, StrOptions
 from .base import BaseMixture
@@ -401,7 +401,7 @@ class Mixture(BaseMixture):
         if isinstance(self.family, Family) or self.family in FAMILY_NAMES:
             family = self._family()
             tags.input_tags.positive_only = family.nonnegative
-            tags.input_tags.categorical = isinstance(family, Categorical)
+            tags.input_tags.categorical = family.indexes
         return tags
 
     def _given_start(self, row):

@@ -12,7 +12,7 @@ from ..families.base import copy_packed
 from ..kernels.mixture import expectation as kernels
 from ..kernels.mixture.online import LEAST_SHARE
 from ..kernels.mixture.online import online as online_kernel
-from ..kernels.mixture.online_rows import ROW_BY_ROW, online_rows
+from ..kernels.mixture.online_rows import online_rows
 from ..model import Model
 from ..notices import warn_of_dead
 from ..parallel import add_into, chunks, in_order
@@ -396,7 +396,7 @@ class MixtureModel(Components, Model):
         packed = copy_packed(self.packed)
         weights = self.weights.copy()
         rows, row_weights, log_base, part = self.read(table.X, table.sample_weight, 0, len(table))
-        row_by_row = batch_size == 1 and isinstance(packed, ROW_BY_ROW)
+        row_by_row = batch_size == 1 and self.family.row_by_row
         if row_by_row and memory is None and not self.fixed:
             total, failed = online_rows(rows, len(part), rates, row_weights, weights, packed)
         else:

@@ -6,10 +6,12 @@ plain tuple of such named tuples, each with its own columns of the block; the fu
 product, at the end of this file, run those of its members.
 """
 
+import numpy as np
 from numba import types
 from numba.extending import overload
 
-from ..options import is_implemented
+from ..options import inlined, is_implemented, kernel
+from ..rows import BLOCK_ROWS, GROUP
 
 
 def columns_of(family):
@@ -18,6 +20,11 @@ def columns_of(family):
 
 def block_rows(family):
     """How many rows the family likes in a block."""
+
+
+def usual_block_rows(family):
+    """``block_rows`` of most families."""
+    return BLOCK_ROWS
 
 
 def log_density(family, block, width, n, log_p, work):
@@ -39,6 +46,11 @@ def horizon_of(family, total, statistics):
     """The mean size of an observation (1 unless it is a count of trials), from statistics."""
 
 
+def unit_horizon(family, total, statistics):
+    """``horizon_of`` families whose observations are not counts of trials."""
+    return 1.0
+
+
 def add_own(family, mass, statistics, horizon):
     """``statistics += mass_k E[φ(x) | k]``, the family's own expected statistics."""
 
@@ -51,8 +63,48 @@ def maximize(family, mass, statistics, fixed):
     """
 
 
+def share(family, counts, mass, fixed):
+    """Let the components of a group share a parameter that ``maximize`` has set for each of them.
+
+    ``counts`` (G, M) are the masses of the components, M of a group one after another; a group of
+    no ``mass`` (G,) keeps its parameters. For members of ``mixture_of.SharingMixtureOf``.
+    """
+
+
 def refresh(family):
     """Recompute what densities need from the parameters; False if these are impossible."""
+
+
+# Rows with missing values, marked by NaN. Given the component and what is seen of the row, what is
+# not seen has its conditional distribution; the statistics of the row are their expectation.
+
+
+def log_marginal(family, x, log_p):
+    """``log_p[k] += log p(what is seen of x | k)``, for one row."""
+
+
+def accumulate_missing(family, x, gamma, statistics):
+    """``statistics += γ_k E[φ(x) | what is seen of x, k]``, for one row."""
+
+
+# Online steps with batches of one row, for families that can update a component in less time than
+# it takes to recompute it (``mixture.online_rows``).
+
+
+def row_workspace(family):
+    """What the functions below need besides the parameters."""
+
+
+def row_log_density(family, x, workspace, k):
+    """``log p(x | k)``; ``workspace`` keeps what ``move_to_row`` needs."""
+
+
+def move_to_row(family, workspace, k, r):
+    """Move component ``k`` by ``r`` to the last row of ``row_log_density``; False if impossible."""
+
+
+def finish_rows(family, workspace, k):
+    """Put into the parameters what ``move_to_row`` has put off; False if impossible."""
 
 
 def scale(statistics, factor):
@@ -91,6 +143,48 @@ def _likely_log_density(family, block, width, n, log_p, work):
     return lambda family, block, width, n, log_p, work: log_density(
         family, block, width, n, log_p, work
     )
+
+
+@kernel
+def _complete(x):
+    """Whether nothing is missing."""
+    for c in range(x.shape[0]):
+        if x[c] != x[c]:
+            return False
+    return True
+
+
+@inlined
+def _block_of_one(x):
+    """A block of one row, and the room for work on it."""
+    block = np.zeros(x.shape[0] * GROUP)
+    for c in range(x.shape[0]):
+        block[c * GROUP] = x[c]
+    return block, np.empty(2 * (x.shape[0] + 4) * GROUP)
+
+
+@inlined
+def whole_marginal(family, x, log_p):
+    """``log_marginal`` of families that take a row with any missing value as wholly missing."""
+    if _complete(x):
+        block, work = _block_of_one(x)
+        out = np.zeros((log_p.shape[0], GROUP))
+        log_density(family, block, GROUP, 1, out, work)
+        for k in range(log_p.shape[0]):
+            log_p[k] += out[k, 0]
+
+
+@inlined
+def accumulate_whole(family, x, gamma, statistics):
+    """``accumulate_missing`` of the same families."""
+    if _complete(x):
+        block, work = _block_of_one(x)
+        weights = np.zeros((gamma.shape[0], GROUP))
+        for k in range(gamma.shape[0]):
+            weights[k, 0] = gamma[k]
+        accumulate(family, block, GROUP, 1, weights, statistics, work)
+    else:
+        add_own(family, gamma, statistics, 1.0)
 
 
 def _product(generic, one, many):
@@ -183,3 +277,27 @@ _product(
     lambda family: refresh(family[0]),
     lambda family: refresh(family[1:]) and refresh(family[0]),
 )
+
+
+def _one_log_marginal(family, x, log_p):
+    log_marginal(family[0], x, log_p)
+
+
+def _log_marginal(family, x, log_p):
+    log_marginal(family[0], x[: columns_of(family[0])], log_p)
+    log_marginal(family[1:], x[columns_of(family[0]) :], log_p)
+
+
+_product(log_marginal, _one_log_marginal, _log_marginal)
+
+
+def _one_accumulate_missing(family, x, gamma, statistics):
+    accumulate_missing(family[0], x, gamma, statistics[0])
+
+
+def _accumulate_missing(family, x, gamma, statistics):
+    accumulate_missing(family[0], x[: columns_of(family[0])], gamma, statistics[0])
+    accumulate_missing(family[1:], x[columns_of(family[0]) :], gamma, statistics[1:])
+
+
+_product(accumulate_missing, _one_accumulate_missing, _accumulate_missing)

@@ -5,17 +5,7 @@ from collections import namedtuple
 import numpy as np
 
 from ..options import implements, kernel
-from ..rows import BLOCK_ROWS
-from .base import (
-    accumulate,
-    add_own,
-    block_rows,
-    columns_of,
-    horizon_of,
-    log_density,
-    maximize,
-    refresh,
-)
+from . import base
 from .linear import log_at_least
 
 #: probabilities and their logarithms, (K, D, C); least, as in ``linear``.
@@ -25,17 +15,15 @@ Categorical = namedtuple("Categorical", "probabilities logarithms least", defaul
 CategoricalCounts = namedtuple("CategoricalCounts", "counts")
 
 
-@implements(columns_of, Categorical)
+@implements(base.columns_of, Categorical)
 def _columns_of(family):
     return family.probabilities.shape[1]
 
 
-@implements(block_rows, Categorical)
-def _block_rows(family):
-    return BLOCK_ROWS
+implements(base.block_rows, Categorical)(base.usual_block_rows)
 
 
-@implements(log_density, Categorical)
+@implements(base.log_density, Categorical)
 def _log_density(family, block, width, n, log_p, work):
     n_components, n_columns, _ = family.probabilities.shape
     for k in range(n_components):
@@ -45,7 +33,7 @@ def _log_density(family, block, width, n, log_p, work):
                 log_p[k, i] += table[np.int64(block[c * width + i])]
 
 
-@implements(accumulate, Categorical)
+@implements(base.accumulate, Categorical)
 def _accumulate(family, block, width, n, gamma, sums, work):
     n_components, n_columns, _ = family.probabilities.shape
     for k in range(n_components):
@@ -55,18 +43,16 @@ def _accumulate(family, block, width, n, gamma, sums, work):
                 counts[np.int64(block[c * width + i])] += gamma[k, i]
 
 
-@implements(horizon_of, Categorical)
-def _horizon_of(family, total, sums):
-    return 1.0
+implements(base.horizon_of, Categorical)(base.unit_horizon)
 
 
-@implements(add_own, Categorical)
+@implements(base.add_own, Categorical)
 def _add_own(family, mass, sums, horizon):
     for k in range(mass.shape[0]):
         sums.counts[k] += mass[k] * family.probabilities[k]
 
 
-@implements(maximize, Categorical)
+@implements(base.maximize, Categorical)
 def _maximize(family, mass, sums, fixed):
     n_components, n_columns, n_categories = family.probabilities.shape
     for k in range(n_components):
@@ -88,7 +74,28 @@ def refresh_categorical(family):
         logarithms[j] = log_at_least(probabilities[j], family.least)
 
 
-@implements(refresh, Categorical)
+@implements(base.refresh, Categorical)
 def _refresh(family):
     refresh_categorical(family)
     return True
+
+
+@implements(base.log_marginal, Categorical)
+def _log_marginal(family, x, log_p):
+    n_components, n_columns, _ = family.probabilities.shape
+    for k in range(n_components):
+        for c in range(n_columns):
+            if x[c] == x[c]:
+                log_p[k] += family.logarithms[k, c, np.int64(x[c])]
+
+
+@implements(base.accumulate_missing, Categorical)
+def _accumulate_missing(family, x, gamma, sums):
+    n_components, n_columns, n_categories = family.probabilities.shape
+    for k in range(n_components):
+        for c in range(n_columns):
+            if x[c] == x[c]:
+                sums.counts[k, c, np.int64(x[c])] += gamma[k]
+            else:
+                for j in range(n_categories):
+                    sums.counts[k, c, j] += gamma[k] * family.probabilities[k, c, j]

@@ -10,18 +10,8 @@ import numpy as np
 
 from ..dirichlet.newton import digamma_rise, log_rise, maximum, own_statistics
 from ..options import implements, inlined
-from ..rows import BLOCK_ROWS
 from ..special import digamma
-from .base import (
-    accumulate,
-    add_own,
-    block_rows,
-    columns_of,
-    horizon_of,
-    log_density,
-    maximize,
-    refresh,
-)
+from . import base
 from .linear import MULTINOMIAL, add_log_base
 
 #: alphas (K, D).
@@ -31,21 +21,19 @@ CompoundDirichlet = namedtuple("CompoundDirichlet", "alphas")
 LogTopics = namedtuple("LogTopics", "log_topics")
 
 
-@implements(columns_of, CompoundDirichlet)
+@implements(base.columns_of, CompoundDirichlet)
 def _columns_of(family):
     return family.alphas.shape[1]
 
 
-@implements(block_rows, CompoundDirichlet)
-def _block_rows(family):
-    return BLOCK_ROWS
+implements(base.block_rows, CompoundDirichlet)(base.usual_block_rows)
 
 
-@implements(log_density, CompoundDirichlet)
+@implements(base.log_density, CompoundDirichlet)
 def _log_density(family, block, width, n, log_p, work):
     n_components, n_words = family.alphas.shape
-    base = np.zeros(width)
-    add_log_base(MULTINOMIAL, block, n_words, width, n, base)
+    log_base = np.zeros(width)
+    add_log_base(MULTINOMIAL, block, n_words, width, n, log_base)
     lengths = work[:width]
     _lengths(block, width, n, n_words, lengths)
     for k in range(n_components):
@@ -58,10 +46,10 @@ def _log_density(family, block, width, n, log_p, work):
                     log_pk[i] += log_rise(alpha[j], column[i])
         total = alpha.sum()
         for i in range(n):
-            log_pk[i] += base[i] - log_rise(total, lengths[i])
+            log_pk[i] += log_base[i] - log_rise(total, lengths[i])
 
 
-@implements(accumulate, CompoundDirichlet)
+@implements(base.accumulate, CompoundDirichlet)
 def _accumulate(family, block, width, n, gamma, sums, work):
     n_components, n_words = family.alphas.shape
     lengths = work[:width]
@@ -98,12 +86,10 @@ def _lengths(block, width, n, n_words, lengths):
             lengths[i] += column[i]
 
 
-@implements(horizon_of, CompoundDirichlet)
-def _horizon_of(family, total, sums):
-    return 1.0
+implements(base.horizon_of, CompoundDirichlet)(base.unit_horizon)
 
 
-@implements(add_own, CompoundDirichlet)
+@implements(base.add_own, CompoundDirichlet)
 def _add_own(family, mass, sums, horizon):
     n_components, n_words = family.alphas.shape
     own = np.empty(n_words)
@@ -113,7 +99,7 @@ def _add_own(family, mass, sums, horizon):
             sums.log_topics[k, j] += mass[k] * own[j]
 
 
-@implements(maximize, CompoundDirichlet)
+@implements(base.maximize, CompoundDirichlet)
 def _maximize(family, mass, sums, fixed):
     n_components, n_words = family.alphas.shape
     mean_log = np.empty(n_words)
@@ -127,6 +113,16 @@ def _maximize(family, mass, sums, fixed):
     return done
 
 
-@implements(refresh, CompoundDirichlet)
+@implements(base.refresh, CompoundDirichlet)
 def _refresh(family):
     return True
+
+
+@implements(base.log_marginal, CompoundDirichlet)
+def _log_marginal(family, x, log_p):
+    base.whole_marginal(family, x, log_p)
+
+
+@implements(base.accumulate_missing, CompoundDirichlet)
+def _accumulate_missing(family, x, gamma, sums):
+    base.accumulate_whole(family, x, gamma, sums)

@@ -8,19 +8,10 @@ from collections import namedtuple
 import numpy as np
 
 from .. import simd
-from ..options import implements, kernel
+from ..options import implements, kernel, within
 from ..products import add_chosen_moments, add_moments, subtract_distances
 from ..rows import BLOCK_ROWS, whole_groups
-from .base import (
-    accumulate,
-    add_own,
-    block_rows,
-    columns_of,
-    horizon_of,
-    log_density,
-    maximize,
-    refresh,
-)
+from . import base
 from .gaussian_full import HALF_LOG_2PI, NOTHING
 
 #: means, variances (K, D); scales (K, D), 1/√(2 v); offsets (K,); spherical, whether a component
@@ -34,17 +25,17 @@ DiagonalMoments = namedtuple("DiagonalMoments", "first second")
 _TINY = 2.2250738585072014e-308
 
 
-@implements(columns_of, DiagonalGaussian)
+@implements(base.columns_of, DiagonalGaussian)
 def _columns_of(family):
     return family.means.shape[1]
 
 
-@implements(block_rows, DiagonalGaussian)
+@implements(base.block_rows, DiagonalGaussian)
 def _block_rows(family):
     return 2 * BLOCK_ROWS
 
 
-@implements(log_density, DiagonalGaussian)
+@implements(base.log_density, DiagonalGaussian)
 def _log_density(family, block, width, n, log_p, work):
     n_components = family.means.shape[0]
     filled = whole_groups(n)
@@ -54,7 +45,7 @@ def _log_density(family, block, width, n, log_p, work):
     subtract_distances(block, width, filled, family.means, family.scales, log_p.reshape(-1))
 
 
-@implements(accumulate, DiagonalGaussian)
+@implements(base.accumulate, DiagonalGaussian)
 def _accumulate(family, block, width, n, gamma, moments, work):
     n_components, n_columns = family.means.shape
     n_chosen = 0
@@ -91,12 +82,10 @@ def _accumulate(family, block, width, n, gamma, moments, work):
             moments.second[k, c] += family.blur * total
 
 
-@implements(horizon_of, DiagonalGaussian)
-def _horizon_of(family, total, moments):
-    return 1.0
+implements(base.horizon_of, DiagonalGaussian)(base.unit_horizon)
 
 
-@implements(add_own, DiagonalGaussian)
+@implements(base.add_own, DiagonalGaussian)
 def _add_own(family, mass, moments, horizon):
     n_components, n_columns = family.means.shape
     for k in range(n_components):
@@ -104,7 +93,7 @@ def _add_own(family, mass, moments, horizon):
             moments.second[k, c] += mass[k] * family.variances[k, c]
 
 
-@implements(maximize, DiagonalGaussian)
+@implements(base.maximize, DiagonalGaussian)
 def _maximize(family, mass, moments, fixed):
     n_components, n_columns = family.means.shape
     for k in range(n_components):
@@ -159,6 +148,75 @@ def refresh_diagonal(family):
     return done
 
 
-@implements(refresh, DiagonalGaussian)
+@implements(base.refresh, DiagonalGaussian)
 def _refresh(family):
     return refresh_diagonal(family)
+
+
+@implements(base.log_marginal, DiagonalGaussian)
+def _log_marginal(family, x, log_p):
+    n_components, n_columns = family.means.shape
+    for k in range(n_components):
+        for c in range(n_columns):
+            if x[c] == x[c]:
+                d = x[c] - family.means[k, c]
+                variance = family.variances[k, c]
+                log_p[k] -= HALF_LOG_2PI + 0.5 * (np.log(variance) + d * d / variance)
+
+
+@implements(base.accumulate_missing, DiagonalGaussian)
+def _accumulate_missing(family, x, gamma, moments):
+    n_components, n_columns = family.means.shape
+    for k in range(n_components):
+        for c in range(n_columns):
+            if x[c] == x[c]:
+                d = x[c] - family.means[k, c]
+                moments.first[k, c] += gamma[k] * d
+                moments.second[k, c] += gamma[k] * (d * d + family.blur)
+            else:
+                moments.second[k, c] += gamma[k] * family.variances[k, c]
+
+
+# Row by row --------------------------------------------------------------------------------------
+
+_DiagonalWorkspace = namedtuple("_DiagonalWorkspace", "differences")
+
+
+@implements(base.row_workspace, DiagonalGaussian)
+def _row_workspace(family):
+    within()
+    return _DiagonalWorkspace(np.empty_like(family.means))
+
+
+@implements(base.row_log_density, DiagonalGaussian)
+def _row_log_density(family, x, workspace, k):
+    within()
+    s = 0.0
+    for c in range(x.shape[0]):
+        d = x[c] - family.means[k, c]
+        workspace.differences[k, c] = d
+        y = family.scales[k, c] * d
+        s += y * y
+    return family.offsets[k] - s
+
+
+@implements(base.move_to_row, DiagonalGaussian)
+def _move_to_row(family, workspace, k, r):
+    within()
+    n_columns = family.means.shape[1]
+    total = 0.0
+    for c in range(n_columns):
+        d = workspace.differences[k, c]
+        variance = (1.0 - r) * (family.variances[k, c] + r * d * d) + r * family.blur
+        family.means[k, c] += r * d
+        family.variances[k, c] = variance
+        total += variance
+    if family.spherical:
+        for c in range(n_columns):
+            family.variances[k, c] = total / n_columns
+    return refresh_component(family, k)
+
+
+@implements(base.finish_rows, DiagonalGaussian)
+def _finish_rows(family, workspace, k):
+    return True

@@ -9,21 +9,11 @@ from collections import namedtuple
 import numpy as np
 
 from .. import simd
-from ..cholesky import inverse_factor
-from ..options import implements, inlined, kernel
+from ..cholesky import covariance_from_factor, inverse_factor
+from ..options import implements, inlined, kernel, within
 from ..products import PANEL, add_products, subtract_half_norms
 from ..rows import BLOCK_ROWS, whole_groups
-from .base import (
-    accumulate,
-    add_own,
-    block_rows,
-    columns_of,
-    horizon_of,
-    likely_log_density,
-    log_density,
-    maximize,
-    refresh,
-)
+from . import base
 from .gaussian_plane import PLANE, add_moments_in_plane, subtract_half_norms_in_plane
 
 #: means (K, D); covariances (K, D, D); factors (K, E·E), the rows of P, E = D rounded up to 4;
@@ -120,19 +110,19 @@ def gather(block, width, n, mean, gamma, rows, first):
     return filled
 
 
-@implements(columns_of, FullGaussian)
+@implements(base.columns_of, FullGaussian)
 def _columns_of(family):
     return family.means.shape[1]
 
 
-@implements(block_rows, FullGaussian)
+@implements(base.block_rows, FullGaussian)
 def _block_rows(family):
     # In wide rows most responsibilities are zero: a longer block leaves each component enough rows
     # to fill a matrix product.
     return BLOCK_ROWS if family.means.shape[1] <= WIDE else 4 * BLOCK_ROWS
 
 
-@implements(log_density, FullGaussian)
+@implements(base.log_density, FullGaussian)
 def _log_density(family, block, width, n, log_p, work):
     n_components, n_columns = family.means.shape
     size = padded(n_columns)
@@ -167,7 +157,7 @@ def gather_differences(block, width, mean, chosen, n_chosen, out):
     return filled
 
 
-@implements(likely_log_density, FullGaussian)
+@implements(base.likely_log_density, FullGaussian)
 def _likely_log_density(family, block, width, n, log_p, work):
     """The density of wide rows, given up for a component as soon as another is sure to win.
 
@@ -178,7 +168,7 @@ def _likely_log_density(family, block, width, n, log_p, work):
     n_components, n_columns = family.means.shape
     size = padded(n_columns)
     if n_columns <= WIDE or n_components == 1:
-        log_density(family, block, width, n, log_p, work)
+        base.log_density(family, block, width, n, log_p, work)
         return
     half = (size // 2 + PANEL - 1) // PANEL * PANEL
     filled = whole_groups(n)
@@ -223,7 +213,7 @@ def _likely_log_density(family, block, width, n, log_p, work):
                 least[i] = max(least[i], rest[j])
 
 
-@implements(accumulate, FullGaussian)
+@implements(base.accumulate, FullGaussian)
 def _accumulate(family, block, width, n, gamma, moments, work):
     n_components, n_columns = family.means.shape
     size = padded(n_columns)
@@ -248,12 +238,10 @@ def _accumulate(family, block, width, n, gamma, moments, work):
             moments.second[k, c * size + c] += family.blur * total
 
 
-@implements(horizon_of, FullGaussian)
-def _horizon_of(family, total, moments):
-    return 1.0
+implements(base.horizon_of, FullGaussian)(base.unit_horizon)
 
 
-@implements(add_own, FullGaussian)
+@implements(base.add_own, FullGaussian)
 def _add_own(family, mass, moments, horizon):
     n_components, n_columns = family.means.shape
     size = padded(n_columns)
@@ -263,7 +251,7 @@ def _add_own(family, mass, moments, horizon):
                 moments.second[k, r * size + c] += mass[k] * family.covariances[k, r, c]
 
 
-@implements(maximize, FullGaussian)
+@implements(base.maximize, FullGaussian)
 def _maximize(family, mass, moments, fixed):
     """``m += s₁/s₀``, ``Σ = s₂/s₀ - δδᵀ``; the statistics are moved to the new means."""
     n_components, n_columns = family.means.shape
@@ -289,6 +277,36 @@ def _maximize(family, mass, moments, fixed):
     return True
 
 
+@implements(base.share, FullGaussian)
+def _share(family, counts, mass, fixed):
+    """The covariance of a group is the mean of its components' covariances."""
+    if fixed[1]:
+        return
+    n_groups, n_members = counts.shape
+    covariances = family.covariances
+    n = covariances.shape[1]
+    shared = np.empty((n, n))
+    for k in range(n_groups):
+        total = 0.0
+        for m in range(n_members):
+            total += counts[k, m]
+        if not (total > 0.0 and mass[k] > 0.0):
+            continue
+        for r in range(n):
+            for c in range(n):
+                shared[r, c] = 0.0
+        for m in range(n_members):
+            weight = counts[k, m] / total
+            if weight > 0.0:
+                for r in range(n):
+                    for c in range(n):
+                        shared[r, c] += weight * covariances[k * n_members + m, r, c]
+        for m in range(n_members):
+            for r in range(n):
+                for c in range(n):
+                    covariances[k * n_members + m, r, c] = shared[r, c]
+
+
 @kernel
 def refresh_full(family, k):
     """Factor component ``k`` anew; False if its covariance is not positive definite."""
@@ -298,9 +316,218 @@ def refresh_full(family, k):
     return log_determinant < np.inf
 
 
-@implements(refresh, FullGaussian)
+@implements(base.refresh, FullGaussian)
 def _refresh(family):
     done = True
     for k in range(family.means.shape[0]):
         done = refresh_full(family, k) and done
     return done
+
+
+# Rows with missing values -----------------------------------------------------------------------
+
+
+@kernel
+def complete_row(x, mean, covariance, difference, conditional):
+    """Complete a row: ``E[x | seen] - mean`` and the covariance of what is not seen.
+
+    Returns the log-density of what is seen, NaN if the covariance is not positive definite. The
+    columns are eliminated one by one, those that were seen first: what remains of the covariance
+    is then that of the others given them.
+    """
+    n = x.shape[0]
+    for r in range(n):
+        seen = x[r] == x[r]
+        difference[r] = x[r] - mean[r] if seen else 0.0
+        for c in range(n):
+            conditional[r, c] = covariance[r, c]
+    # The residual of a column given those eliminated so far; for one not seen, minus its estimate.
+    log_p = 0.0
+    column = np.empty(n)
+    for p in range(n):
+        if x[p] != x[p]:
+            continue
+        pivot = conditional[p, p]
+        if not pivot > 0.0:
+            return np.nan
+        residual = difference[p]
+        log_p -= 0.5 * (np.log(pivot) + residual * residual / pivot) + HALF_LOG_2PI
+        for r in range(n):
+            column[r] = conditional[r, p] / pivot
+        for r in range(n):
+            if r != p:
+                difference[r] -= column[r] * residual
+        for c in range(n):
+            factor = conditional[p, c]
+            for r in range(n):
+                conditional[r, c] -= column[r] * factor
+    for r in range(n):
+        if x[r] == x[r]:
+            difference[r] = x[r] - mean[r]
+            for c in range(n):
+                conditional[r, c] = 0.0
+                conditional[c, r] = 0.0
+        else:
+            difference[r] = -difference[r]
+    return log_p
+
+
+@inlined
+def add_completed(x, weight, mean, covariance, blur, difference, conditional, first, second):
+    """Add ``E[x - m | seen]`` and ``E[(x - m)(x - m)ᵀ | seen]`` of a row, times its weight."""
+    n = x.shape[0]
+    size = padded(n)
+    complete_row(x, mean, covariance, difference, conditional)
+    for r in range(n):
+        first[r] += weight * difference[r]
+        for c in range(r + 1):
+            value = difference[r] * difference[c] + conditional[r, c]
+            second[r * size + c] += weight * value
+        if x[r] == x[r]:
+            second[r * size + r] += weight * blur
+
+
+@implements(base.log_marginal, FullGaussian)
+def _log_marginal(family, x, log_p):
+    n = x.shape[0]
+    difference, conditional = np.empty(n), np.empty((n, n))
+    for k in range(family.means.shape[0]):
+        log_p[k] += complete_row(x, family.means[k], family.covariances[k], difference, conditional)
+
+
+@implements(base.accumulate_missing, FullGaussian)
+def _accumulate_missing(family, x, gamma, moments):
+    n = x.shape[0]
+    difference, conditional = np.empty(n), np.empty((n, n))
+    for k in range(family.means.shape[0]):
+        if gamma[k] > 0.0:
+            add_completed(
+                x, gamma[k], family.means[k], family.covariances[k], family.blur, difference,
+                conditional, moments.first[k], moments.second[k],
+            )  # fmt: skip
+
+
+# Row by row --------------------------------------------------------------------------------------
+
+# Σ changes by a matrix of rank one and with it its factor, in O(D²) instead of O(D³). The blur has
+# full rank; it is set aside and put in when the factor is next computed anew, once in D steps,
+# which costs O(D²) a step too. A large step is computed anew at once.
+_LARGE = 0.2
+
+#: differences, d, and images, P d, (K, D rounded up to 4); their norms ‖P d‖², blur pending,
+#: steps since the last factor, (K,); sums.
+_FullWorkspace = namedtuple("_FullWorkspace", "differences images norms pending age sums")
+
+
+@implements(base.row_workspace, FullGaussian)
+def _row_workspace(family):
+    within()
+    n_components, n_columns = family.means.shape
+    size = padded(n_columns)
+    return _FullWorkspace(
+        np.zeros((n_components, size)),
+        np.zeros((n_components, size)),
+        np.empty(n_components),
+        np.zeros(n_components),
+        np.zeros(n_components, dtype=np.int64),
+        np.empty(size),
+    )
+
+
+@implements(base.row_log_density, FullGaussian)
+def _row_log_density(family, x, workspace, k):
+    within()
+    n_columns = x.shape[0]
+    size = padded(n_columns)
+    factor, d, z = family.factors[k], workspace.differences[k], workspace.images[k]
+    for c in range(n_columns):
+        d[c] = x[c] - family.means[k, c]
+    # z = P d, four rows at a time; beyond its triangle P is zero, and so is d beyond its columns.
+    norm = 0.0
+    for r in range(0, size, 4):
+        s0 = simd.splat(0.0)
+        s1, s2, s3 = s0, s0, s0
+        for c in range(0, r + 4, 4):
+            y = simd.load(d, c)
+            at = r * size + c
+            s0 = simd.fma(simd.load(factor, at), y, s0)
+            s1 = simd.fma(simd.load(factor, at + size), y, s1)
+            s2 = simd.fma(simd.load(factor, at + 2 * size), y, s2)
+            s3 = simd.fma(simd.load(factor, at + 3 * size), y, s3)
+        z[r] = simd.total(s0)
+        z[r + 1] = simd.total(s1)
+        z[r + 2] = simd.total(s2)
+        z[r + 3] = simd.total(s3)
+        norm += z[r] * z[r] + z[r + 1] * z[r + 1] + z[r + 2] * z[r + 2] + z[r + 3] * z[r + 3]
+    workspace.norms[k] = norm
+    return family.offsets[k] - 0.5 * norm
+
+
+@implements(base.move_to_row, FullGaussian)
+def _move_to_row(family, workspace, k, r):
+    within()
+    n_columns = family.means.shape[1]
+    size = padded(n_columns)
+    for c in range(n_columns):
+        family.means[k, c] += r * workspace.differences[k, c]
+    workspace.pending[k] = (1.0 - r) * workspace.pending[k] + r * family.blur
+    workspace.age[k] += 1
+    if r < _LARGE:
+        _rank_one(family.factors[k], size, workspace.images[k], r, workspace.sums)
+        family.offsets[k] -= 0.5 * (np.log1p(r * workspace.norms[k]) + n_columns * np.log1p(-r))
+        if workspace.age[k] < n_columns or family.blur == 0.0:
+            return True
+        covariance_from_factor(family.factors[k], size, family.covariances[k])
+    else:
+        d, covariance = workspace.differences[k], family.covariances[k]
+        covariance_from_factor(family.factors[k], size, covariance)
+        for a in range(n_columns):
+            for b in range(n_columns):
+                covariance[a, b] = (1.0 - r) * (covariance[a, b] + r * d[a] * d[b])
+    return _renew(family, workspace, k)
+
+
+@implements(base.finish_rows, FullGaussian)
+def _finish_rows(family, workspace, k):
+    covariance_from_factor(family.factors[k], padded(family.means.shape[1]), family.covariances[k])
+    return _renew(family, workspace, k)
+
+
+@inlined
+def _rank_one(factor, size, z, r, sums):
+    """Make ``P`` the inverse factor of ``(1-r) (Σ + r d dᵀ)``, given ``z = P d``.
+
+    ``P' = C⁻¹ P / √(1-r)`` with ``C Cᵀ = I + r z zᵀ``, whose entries follow from the running sums
+    ``t_j = 1 + r Σ_{i≤j} z_i²``: row by row, ``P'_i = (P_i - z_i w) √(t_{i-1}/t_i)``, where ``w``
+    gathers ``r z_j P'_j / √(t_{j-1} t_j)``.
+    """
+    scale_all = simd.splat(1.0 / np.sqrt(1.0 - r))
+    for i in range(size):
+        sums[i] = 0.0
+    before = 1.0
+    for i in range(size):
+        after = before + r * z[i] * z[i]
+        own_scale = simd.splat(np.sqrt(before / after))
+        gain = simd.splat(r * z[i] / np.sqrt(before * after))
+        minus_z = simd.splat(-z[i])
+        for c in range(0, i + 1, 4):
+            at = i * size + c
+            s = simd.load(sums, c)
+            value = simd.fma(minus_z, s, simd.load(factor, at)) * own_scale
+            simd.store(sums, c, simd.fma(gain, value, s))
+            simd.store(factor, at, value * scale_all)
+        before = after
+
+
+@inlined
+def _renew(family, workspace, k):
+    """Put the pending blur into component ``k`` and factor it anew."""
+    n_columns = family.means.shape[1]
+    covariance = family.covariances[k]
+    for c in range(n_columns):
+        covariance[c, c] += workspace.pending[k]
+    workspace.pending[k] = 0.0
+    workspace.age[k] = 0
+    log_determinant = inverse_factor(covariance, family.factors[k], padded(n_columns))
+    family.offsets[k] = log_determinant - n_columns * HALF_LOG_2PI
+    return log_determinant < np.inf

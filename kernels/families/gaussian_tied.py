@@ -16,18 +16,9 @@ from .. import simd
 from ..cholesky import inverse_factor
 from ..options import implements, kernel
 from ..products import add_cross_products, add_products, subtract_distances, whiten
-from ..rows import BLOCK_ROWS, whole_groups
-from .base import (
-    accumulate,
-    add_own,
-    block_rows,
-    columns_of,
-    horizon_of,
-    log_density,
-    maximize,
-    refresh,
-)
-from .gaussian_full import HALF_LOG_2PI, center, padded
+from ..rows import whole_groups
+from . import base
+from .gaussian_full import HALF_LOG_2PI, add_completed, center, complete_row, padded
 
 #: means (K, D); covariance (D, D); factor (E·E,), the rows of P; offset (1,), as for full ones;
 #: whitened (K, E), P (m_k - m_0); halves (K, E), all √½; blur as for full covariances.
@@ -38,17 +29,15 @@ TiedGaussian = namedtuple("TiedGaussian", "means covariance factor offset whiten
 TiedMoments = namedtuple("TiedMoments", "first residual overlap")
 
 
-@implements(columns_of, TiedGaussian)
+@implements(base.columns_of, TiedGaussian)
 def _columns_of(family):
     return family.means.shape[1]
 
 
-@implements(block_rows, TiedGaussian)
-def _block_rows(family):
-    return BLOCK_ROWS
+implements(base.block_rows, TiedGaussian)(base.usual_block_rows)
 
 
-@implements(log_density, TiedGaussian)
+@implements(base.log_density, TiedGaussian)
 def _log_density(family, block, width, n, log_p, work):
     n_components, n_columns = family.means.shape
     size = padded(n_columns)
@@ -62,7 +51,7 @@ def _log_density(family, block, width, n, log_p, work):
     subtract_distances(images, width, filled, family.whitened, family.halves, log_p.reshape(-1))
 
 
-@implements(accumulate, TiedGaussian)
+@implements(base.accumulate, TiedGaussian)
 def _accumulate(family, block, width, n, gamma, moments, work):
     n_components, n_columns = family.means.shape
     size = padded(n_columns)
@@ -112,12 +101,10 @@ def _accumulate(family, block, width, n, gamma, moments, work):
         moments.residual[c * size + c] += family.blur * total
 
 
-@implements(horizon_of, TiedGaussian)
-def _horizon_of(family, total, moments):
-    return 1.0
+implements(base.horizon_of, TiedGaussian)(base.unit_horizon)
 
 
-@implements(add_own, TiedGaussian)
+@implements(base.add_own, TiedGaussian)
 def _add_own(family, mass, moments, horizon):
     n_columns = family.means.shape[1]
     size = padded(n_columns)
@@ -146,7 +133,7 @@ def fold_overlap(means, moments):
             moments.overlap[k, l] = 0.0
 
 
-@implements(maximize, TiedGaussian)
+@implements(base.maximize, TiedGaussian)
 def _maximize(family, mass, moments, fixed):
     n_components, n_columns = family.means.shape
     size = padded(n_columns)
@@ -188,6 +175,26 @@ def refresh_tied(family):
     return log_determinant < np.inf
 
 
-@implements(refresh, TiedGaussian)
+@implements(base.refresh, TiedGaussian)
 def _refresh(family):
     return refresh_tied(family)
+
+
+@implements(base.log_marginal, TiedGaussian)
+def _log_marginal(family, x, log_p):
+    n = x.shape[0]
+    difference, conditional = np.empty(n), np.empty((n, n))
+    for k in range(family.means.shape[0]):
+        log_p[k] += complete_row(x, family.means[k], family.covariance, difference, conditional)
+
+
+@implements(base.accumulate_missing, TiedGaussian)
+def _accumulate_missing(family, x, gamma, moments):
+    n = x.shape[0]
+    difference, conditional = np.empty(n), np.empty((n, n))
+    for k in range(family.means.shape[0]):
+        if gamma[k] > 0.0:
+            add_completed(
+                x, gamma[k], family.means[k], family.covariance, family.blur, difference,
+                conditional, moments.first[k], moments.residual,
+            )  # fmt: skip

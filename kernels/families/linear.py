@@ -11,7 +11,7 @@ import numpy as np
 
 from ..options import implements, inlined, kernel
 from ..products import add_combinations, add_cross_products
-from ..rows import BLOCK_ROWS, whole_groups
+from ..rows import whole_groups
 from ..special import (
     beta_first,
     beta_shapes,
@@ -21,16 +21,7 @@ from ..special import (
     log_factorial,
     log_gamma,
 )
-from .base import (
-    accumulate,
-    add_own,
-    block_rows,
-    columns_of,
-    horizon_of,
-    log_density,
-    maximize,
-    refresh,
-)
+from . import base
 
 READY, POISSON, BERNOULLI, MULTINOMIAL, EXPONENTIAL, GAMMA, BETA = range(7)
 
@@ -54,12 +45,12 @@ _TINY = 1e-300
 LOG_ZERO = -1e308
 
 
-@implements(columns_of, Linear)
+@implements(base.columns_of, Linear)
 def _columns_of(family):
     return family.natural.shape[1]
 
 
-@implements(columns_of, Shaped)
+@implements(base.columns_of, Shaped)
 def _shaped_columns_of(family):
     return family.natural.shape[1] // 2
 
@@ -97,28 +88,26 @@ def add_log_base(kind, block, n_columns, width, n, out):
             out[i] += log_factorial(trials)
 
 
-@implements(block_rows, Shaped)
-@implements(block_rows, Linear)
-def _block_rows(family):
-    return BLOCK_ROWS
+implements(base.block_rows, Linear)(base.usual_block_rows)
+implements(base.block_rows, Shaped)(base.usual_block_rows)
 
 
-@implements(log_density, Linear)
+@implements(base.log_density, Linear)
 def _log_density(family, block, width, n, log_p, work):
     n_components, n_features = family.natural.shape
     filled = whole_groups(n)
-    base = np.zeros(width)
-    add_log_base(family.kind, block, n_features, width, n, base)
+    log_base = np.zeros(width)
+    add_log_base(family.kind, block, n_features, width, n, log_base)
     for k in range(n_components):
         for i in range(filled):
-            log_p[k, i] += family.offsets[k] + base[i]
+            log_p[k, i] += family.offsets[k] + log_base[i]
     add_combinations(
         family.natural.reshape(-1), n_components, n_features, block, width, filled,
         log_p.reshape(-1),
     )  # fmt: skip
 
 
-@implements(log_density, Shaped)
+@implements(base.log_density, Shaped)
 def _shaped_log_density(family, block, width, n, log_p, work):
     n_components, n_features = family.natural.shape
     filled = whole_groups(n)
@@ -132,7 +121,7 @@ def _shaped_log_density(family, block, width, n, log_p, work):
     )  # fmt: skip
 
 
-@implements(accumulate, Linear)
+@implements(base.accumulate, Linear)
 def _accumulate(family, block, width, n, gamma, sums, work):
     n_components, n_features = family.natural.shape
     add_cross_products(
@@ -141,7 +130,7 @@ def _accumulate(family, block, width, n, gamma, sums, work):
     )  # fmt: skip
 
 
-@implements(accumulate, Shaped)
+@implements(base.accumulate, Shaped)
 def _shaped_accumulate(family, block, width, n, gamma, sums, work):
     n_components, n_features = family.natural.shape
     features(family.kind, block, n_features // 2, width, n, work)
@@ -151,20 +140,18 @@ def _shaped_accumulate(family, block, width, n, gamma, sums, work):
     )  # fmt: skip
 
 
-@implements(horizon_of, Linear)
+@implements(base.horizon_of, Linear)
 def _horizon_of(family, total, sums):
     if family.kind != MULTINOMIAL:
         return 1.0
     return sums.first.sum() / total if total > 0.0 else 0.0
 
 
-@implements(horizon_of, Shaped)
-def _shaped_horizon_of(family, total, sums):
-    return 1.0
+implements(base.horizon_of, Shaped)(base.unit_horizon)
 
 
-@implements(add_own, Shaped)
-@implements(add_own, Linear)
+@implements(base.add_own, Shaped)
+@implements(base.add_own, Linear)
 def _add_own(family, mass, sums, horizon):
     n_components, n_features = family.natural.shape
     for k in range(n_components):
@@ -172,7 +159,7 @@ def _add_own(family, mass, sums, horizon):
             sums.first[k, p] += mass[k] * horizon * family.expected[k, p]
 
 
-@implements(maximize, Linear)
+@implements(base.maximize, Linear)
 def _maximize(family, mass, sums, fixed):
     n_components, n_features = family.natural.shape
     for k in range(n_components):
@@ -190,7 +177,7 @@ def _maximize(family, mass, sums, fixed):
     return True
 
 
-@implements(maximize, Shaped)
+@implements(base.maximize, Shaped)
 def _shaped_maximize(family, mass, sums, fixed):
     n_components, n_features = family.natural.shape
     half = n_features // 2
@@ -299,7 +286,7 @@ def refresh_shaped(family):
         family.offsets[k] = offset
 
 
-@implements(refresh, Linear)
+@implements(base.refresh, Linear)
 def _refresh(family):
     # Features that come ready-made have parameters only their own family understands.
     if family.kind != READY:
@@ -307,7 +294,68 @@ def _refresh(family):
     return True
 
 
-@implements(refresh, Shaped)
+@implements(base.refresh, Shaped)
 def _refresh_shaped(family):
     refresh_shaped(family)
     return True
+
+
+@implements(base.log_marginal, Linear)
+def _log_marginal(family, x, log_p):
+    kind = family.kind
+    if not (kind == POISSON or kind == BERNOULLI or kind == EXPONENTIAL):
+        base.whole_marginal(family, x, log_p)
+        return
+    n_components, n_columns = family.natural.shape
+    for k in range(n_components):
+        for c in range(n_columns):
+            if x[c] == x[c]:
+                value = family.parameters[k, c]
+                log_p[k] += x[c] * family.natural[k, c]
+                if kind == POISSON:
+                    log_p[k] -= value + log_factorial(x[c])
+                elif kind == BERNOULLI:
+                    log_p[k] += np.log(max(1.0 - value, 1e-300))
+                else:
+                    log_p[k] -= np.log(value)
+
+
+@implements(base.accumulate_missing, Linear)
+def _accumulate_missing(family, x, gamma, sums):
+    n_components, n_columns = family.natural.shape
+    for k in range(n_components):
+        for c in range(n_columns):
+            value = x[c] if x[c] == x[c] else family.expected[k, c]
+            sums.first[k, c] += gamma[k] * value
+
+
+@implements(base.log_marginal, Shaped)
+def _shaped_log_marginal(family, x, log_p):
+    n_components, n_features = family.natural.shape
+    half = n_features // 2
+    for k in range(n_components):
+        for c in range(half):
+            if x[c] == x[c]:
+                a, b = family.parameters[k, c], family.parameters[k, half + c]
+                if family.kind == GAMMA:
+                    log_p[k] += (a - 1.0) * np.log(x[c]) - x[c] / b
+                    log_p[k] -= log_gamma(a) + a * np.log(b)
+                else:
+                    log_p[k] += (a - 1.0) * np.log(x[c]) + (b - 1.0) * np.log1p(-x[c])
+                    log_p[k] += log_gamma(a + b) - log_gamma(a) - log_gamma(b)
+
+
+@implements(base.accumulate_missing, Shaped)
+def _shaped_accumulate_missing(family, x, gamma, sums):
+    n_components, n_features = family.natural.shape
+    half = n_features // 2
+    for k in range(n_components):
+        for c in range(half):
+            first, second = family.expected[k, c], family.expected[k, half + c]
+            if x[c] == x[c]:
+                if family.kind == GAMMA:
+                    first, second = x[c], np.log(x[c])
+                else:
+                    first, second = np.log(x[c]), np.log1p(-x[c])
+            sums.first[k, c] += gamma[k] * first
+            sums.first[k, half + c] += gamma[k] * second

@@ -10,24 +10,14 @@ from collections import namedtuple
 
 import numpy as np
 
-from ..hmm.missing import accumulate_missing, log_marginal
-from ..options import implements, kernel
-from .base import (
-    accumulate,
-    add_own,
-    block_rows,
-    columns_of,
-    horizon_of,
-    log_density,
-    maximize,
-    refresh,
-)
+from ..options import implements, inlined, kernel
+from . import base
 
 #: weights (K, M) and their logarithms; members, the packed family of K·M.
 MixtureOf = namedtuple("MixtureOf", "weights logarithms members")
 
-#: The same with full Gaussian members, those of a component sharing one covariance.
-TiedMixtureOf = namedtuple("TiedMixtureOf", MixtureOf._fields)
+#: The same with members that share a parameter within a component (``share``).
+SharingMixtureOf = namedtuple("SharingMixtureOf", MixtureOf._fields)
 
 #: counts (K, M), Σ γ_km; members, the statistics of the members.
 MixtureOfSums = namedtuple("MixtureOfSums", "counts members")
@@ -66,143 +56,117 @@ def _share_out(logs, n_members, n, gamma, counts):
             g = gamma[k, i] if i < n else 0.0
             total = _log_total(logs, first, n_members, i) if g > 0.0 else 0.0
             for m in range(n_members):
-                share = g * np.exp(logs[first + m, i] - total) if g > 0.0 else 0.0
-                logs[first + m, i] = share
-                counts[k, m] += share
+                count = g * np.exp(logs[first + m, i] - total) if g > 0.0 else 0.0
+                logs[first + m, i] = count
+                counts[k, m] += count
 
 
-@implements(columns_of, TiedMixtureOf)
-@implements(columns_of, MixtureOf)
+@implements(base.columns_of, SharingMixtureOf)
+@implements(base.columns_of, MixtureOf)
 def _columns_of(family):
-    return columns_of(family.members)
+    return base.columns_of(family.members)
 
 
-@implements(block_rows, TiedMixtureOf)
-@implements(block_rows, MixtureOf)
+@implements(base.block_rows, SharingMixtureOf)
+@implements(base.block_rows, MixtureOf)
 def _block_rows(family):
-    return block_rows(family.members)
+    return base.block_rows(family.members)
 
 
-@implements(log_density, TiedMixtureOf)
-@implements(log_density, MixtureOf)
+@implements(base.log_density, SharingMixtureOf)
+@implements(base.log_density, MixtureOf)
 def _log_density(family, block, width, n, log_p, work):
     n_components, n_members = family.weights.shape
     logs = np.empty((n_components * n_members, width))
     _fill(family.logarithms, logs)
-    log_density(family.members, block, width, n, logs, work)
+    base.log_density(family.members, block, width, n, logs, work)
     for k in range(n_components):
         for i in range(n):
             log_p[k, i] += _log_total(logs, k * n_members, n_members, i)
 
 
-@implements(accumulate, TiedMixtureOf)
-@implements(accumulate, MixtureOf)
+@implements(base.accumulate, SharingMixtureOf)
+@implements(base.accumulate, MixtureOf)
 def _accumulate(family, block, width, n, gamma, sums, work):
     n_components, n_members = family.weights.shape
     logs = np.empty((n_components * n_members, width))
     _fill(family.logarithms, logs)
-    log_density(family.members, block, width, n, logs, work)
+    base.log_density(family.members, block, width, n, logs, work)
     _share_out(logs, n_members, n, gamma, sums.counts)
-    accumulate(family.members, block, width, n, logs, sums.members, work)
+    base.accumulate(family.members, block, width, n, logs, sums.members, work)
 
 
-@implements(log_marginal, TiedMixtureOf)
-@implements(log_marginal, MixtureOf)
+@implements(base.log_marginal, SharingMixtureOf)
+@implements(base.log_marginal, MixtureOf)
 def _log_marginal(family, x, log_p):
     n_components, n_members = family.weights.shape
     logs = np.empty((n_components * n_members, 1))
     _fill(family.logarithms, logs)
-    log_marginal(family.members, x, logs.reshape(-1))
+    base.log_marginal(family.members, x, logs.reshape(-1))
     for k in range(n_components):
         log_p[k] += _log_total(logs, k * n_members, n_members, 0)
 
 
-@implements(accumulate_missing, TiedMixtureOf)
-@implements(accumulate_missing, MixtureOf)
+@implements(base.accumulate_missing, SharingMixtureOf)
+@implements(base.accumulate_missing, MixtureOf)
 def _accumulate_missing(family, x, gamma, sums):
     n_components, n_members = family.weights.shape
     logs = np.empty((n_components * n_members, 1))
     _fill(family.logarithms, logs)
-    log_marginal(family.members, x, logs.reshape(-1))
+    base.log_marginal(family.members, x, logs.reshape(-1))
     _share_out(logs, n_members, 1, gamma.reshape((n_components, 1)), sums.counts)
-    accumulate_missing(family.members, x, logs.reshape(-1), sums.members)
+    base.accumulate_missing(family.members, x, logs.reshape(-1), sums.members)
 
 
-@implements(horizon_of, TiedMixtureOf)
-@implements(horizon_of, MixtureOf)
+@implements(base.horizon_of, SharingMixtureOf)
+@implements(base.horizon_of, MixtureOf)
 def _horizon_of(family, total, sums):
-    return horizon_of(family.members, total, sums.members)
+    return base.horizon_of(family.members, total, sums.members)
 
 
-@implements(add_own, TiedMixtureOf)
-@implements(add_own, MixtureOf)
+@implements(base.add_own, SharingMixtureOf)
+@implements(base.add_own, MixtureOf)
 def _add_own(family, mass, sums, horizon):
     n_components, n_members = family.weights.shape
     inner = np.empty(n_components * n_members)
     for k in range(n_components):
         for m in range(n_members):
-            share = mass[k] * family.weights[k, m]
-            inner[k * n_members + m] = share
-            sums.counts[k, m] += share
-    add_own(family.members, inner, sums.members, horizon)
+            count = mass[k] * family.weights[k, m]
+            inner[k * n_members + m] = count
+            sums.counts[k, m] += count
+    base.add_own(family.members, inner, sums.members, horizon)
 
 
-@implements(maximize, MixtureOf)
+@inlined
+def _maximize_each(family, mass, sums, fixed):
+    n_components, n_members = family.weights.shape
+    for k in range(n_components):
+        total = 0.0
+        for m in range(n_members):
+            total += sums.counts[k, m]
+        if total > 0.0 and mass[k] > 0.0 and not fixed[0][0]:
+            for m in range(n_members):
+                family.weights[k, m] = sums.counts[k, m] / total
+    return base.maximize(family.members, sums.counts.reshape(-1), sums.members, fixed[1])
+
+
+@implements(base.maximize, MixtureOf)
 def _maximize(family, mass, sums, fixed):
-    n_components, n_members = family.weights.shape
-    for k in range(n_components):
-        total = 0.0
-        for m in range(n_members):
-            total += sums.counts[k, m]
-        if total > 0.0 and mass[k] > 0.0 and not fixed[0][0]:
-            for m in range(n_members):
-                family.weights[k, m] = sums.counts[k, m] / total
-    return maximize(family.members, sums.counts.reshape(-1), sums.members, fixed[1])
+    return _maximize_each(family, mass, sums, fixed)
 
 
-@implements(maximize, TiedMixtureOf)
-def _tied_maximize(family, mass, sums, fixed):
-    n_components, n_members = family.weights.shape
-    covariances = family.members.covariances
-    n = covariances.shape[1]
-    for k in range(n_components):
-        total = 0.0
-        for m in range(n_members):
-            total += sums.counts[k, m]
-        if total > 0.0 and mass[k] > 0.0 and not fixed[0][0]:
-            for m in range(n_members):
-                family.weights[k, m] = sums.counts[k, m] / total
-    done = maximize(family.members, sums.counts.reshape(-1), sums.members, fixed[1])
-    if fixed[1][1]:
-        return done
-    shared = np.empty((n, n))
-    for k in range(n_components):
-        total = 0.0
-        for m in range(n_members):
-            total += sums.counts[k, m]
-        if not (total > 0.0 and mass[k] > 0.0):
-            continue
-        for r in range(n):
-            for c in range(n):
-                shared[r, c] = 0.0
-        for m in range(n_members):
-            share = sums.counts[k, m] / total
-            if share > 0.0:
-                for r in range(n):
-                    for c in range(n):
-                        shared[r, c] += share * covariances[k * n_members + m, r, c]
-        for m in range(n_members):
-            for r in range(n):
-                for c in range(n):
-                    covariances[k * n_members + m, r, c] = shared[r, c]
+@implements(base.maximize, SharingMixtureOf)
+def _sharing_maximize(family, mass, sums, fixed):
+    done = _maximize_each(family, mass, sums, fixed)
+    base.share(family.members, sums.counts, mass, fixed[1])
     return done
 
 
-@implements(refresh, TiedMixtureOf)
-@implements(refresh, MixtureOf)
+@implements(base.refresh, SharingMixtureOf)
+@implements(base.refresh, MixtureOf)
 def _refresh(family):
     n_components, n_members = family.weights.shape
     for k in range(n_components):
         for m in range(n_members):
             family.logarithms[k, m] = np.log(family.weights[k, m])
-    return refresh(family.members)
+    return base.refresh(family.members)

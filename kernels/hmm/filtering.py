@@ -6,12 +6,11 @@ density of the observation given those before it.
 
 import numpy as np
 
-from ..families.base import log_density
+from ..families.base import log_density, log_marginal
 from ..options import kernel
 from ..rows import GROUP
 from .chain import padded_states
 from .emissions import possible
-from .missing import log_marginal
 
 # Below this a sum of plain products may have lost terms to underflow; it is done in logarithms.
 _SMALL = 1e-280

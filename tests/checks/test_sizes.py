@@ -412,7 +412,7 @@ def test_a_mixture_of_mixtures_is_a_mixture(name):
 def test_mixtures_within_mixtures_are_refused():
     with pytest.raises(ValueError, match="A mixture of mixtures is a mixture"):
         MixtureOf(MixtureOf(Poisson(), 2), 2)
-    with pytest.raises(ValueError, match="cannot share a covariance"):
+    with pytest.raises(ValueError, match="cannot share parameters"):
         MixtureOf(Product((Gaussian("tied"), 2), (Poisson(), 1)), 2)
 
 

@@ -57,7 +57,7 @@ def test_examples_in_docstrings(name):
 
 @pytest.mark.parametrize(
     "name",
-    ["mixture.estimators", "families.base", "families.product", "learning_rate",
+    ["mixture.estimators", "families.user", "families.product", "learning_rate",
      "statistics"],
 )  # fmt: skip
 def test_there_are_examples(name):

@@ -1,0 +1,147 @@
+"""Gaussian components with independent columns."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..kernels.families.gaussian_diagonal import DiagonalGaussian, DiagonalMoments, refresh_diagonal
+from ..statistics import Moments
+from .gaussian import Gaussian, check_diagonals, contiguous, log_normalizer, not_positive_definite
+
+
+class _Diagonal(Gaussian, covariance_type="diag"):
+    """A variance for each column of each component."""
+
+    row_by_row = True
+    spherical = False
+
+    @staticmethod
+    def covariance_shape(n_components, n_columns):
+        """The shape of variances, of their inverse roots and of the scatter."""
+        return n_components, n_columns
+
+    def given(self, parameters):
+        given = super().given(parameters)
+        # Rows of one component each, so that the error can name it.
+        variances = given["covariances"].reshape(len(given["means"]), -1)
+        wrong = ~(variances > 0).all(axis=1)
+        if wrong.any():
+            k = int(np.argmax(wrong))
+            raise ValueError(not_positive_definite(f"A variance of component {k}", False))
+        return given
+
+    def pack(self, parameters):
+        given = self.given(parameters)
+        means = contiguous(given["means"])
+        packed = DiagonalGaussian(
+            means,
+            contiguous(self.variances(given)),
+            np.zeros_like(means),
+            np.zeros(len(means)),
+            self.spherical,
+            self.reg_covar,
+        )
+        if "precisions_cholesky" in given:
+            roots = given["precisions_cholesky"]
+            check_diagonals(roots, "precisions_cholesky")
+            packed.scales[:] = (roots[:, None] if self.spherical else roots) * np.sqrt(0.5)
+            for k, row in enumerate(packed.scales):
+                packed.offsets[k] = log_normalizer(row * np.sqrt(2.0))
+            return packed
+        self.refresh(packed)
+        return packed
+
+    def refresh(self, packed):
+        return refresh_diagonal(packed)
+
+    def variances(self, parameters):
+        """The variance of each column of each component."""
+        return parameters["covariances"]
+
+    def unpack(self, packed):
+        return {"means": packed.means, "covariances": packed.variances}
+
+    def precisions_cholesky(self, packed):
+        """The inverse standard deviations, as scikit-learn has them."""
+        return packed.scales * np.sqrt(2.0)
+
+    def buffers(self, packed):
+        return DiagonalMoments(np.zeros_like(packed.means), np.zeros_like(packed.means))
+
+    def collect(self, packed, mass, buffers):
+        shift = buffers.first / np.where(mass > 0, mass, 1)[:, None]
+        scatter = buffers.second - buffers.first * shift
+        return {"moments": Moments(mass, packed.means + shift, self.scatter_of(scatter))}
+
+    def scatter_of(self, columns):
+        """The scatter that statistics carry, from that of each column."""
+        return columns
+
+    def columns_of(self, scatter, n_columns):
+        """The inverse of :meth:`scatter_of`."""
+        return scatter
+
+    def disperse(self, blocks, packed):
+        self.check_blocks(blocks, packed)
+        moments = blocks["moments"]
+        shift = moments.mean - packed.means
+        first = moments.mass[:, None] * shift
+        scatter = self.columns_of(moments.scatter, packed.means.shape[1])
+        return DiagonalMoments(first, scatter + first * shift)
+
+    def start(self, centers):
+        return {"means": centers, "covariances": np.ones(np.shape(centers))}
+
+    def draw(self, parameters, labels, rng, horizon=None):
+        means = parameters["means"]
+        noise = rng.standard_normal((len(labels), means.shape[1]))
+        return means[labels] + noise * np.sqrt(self.variances(parameters))[labels]
+
+    def expected_log_density(self, moments, k, packed):
+        variances = self.columns_of(moments.scatter, packed.means.shape[1])[k] / moments.mass[k]
+        squares = variances + (moments.mean[k] - packed.means[k]) ** 2
+        return packed.offsets[k] - (squares * packed.scales[k] ** 2).sum(axis=-1)
+
+    def cross(self, packed, other, horizon=None):
+        precisions = other.scales**2
+        table = packed.variances @ precisions.T
+        for k, precision in enumerate(precisions):
+            table[:, k] += (packed.means - other.means[k]) ** 2 @ precision
+        return other.offsets - table
+
+    def _pooled_log_det(self, packed, h, other, shares):
+        s = shares[:, None]
+        variances = (1.0 - s) * packed.variances[h] + s * other.variances
+        variances = variances + s * (1.0 - s) * (packed.means[h] - other.means) ** 2
+        if self.spherical:
+            variances = np.broadcast_to(variances.mean(axis=1, keepdims=True), variances.shape)
+        return np.log(variances).sum(axis=1)
+
+
+class _Spherical(_Diagonal, covariance_type="spherical"):
+    """One variance for each component."""
+
+    spherical = True
+
+    @staticmethod
+    def covariance_shape(n_components, n_columns):
+        return (n_components,)
+
+    def variances(self, parameters):
+        n_columns = parameters["means"].shape[1]
+        return np.repeat(np.asarray(parameters["covariances"])[:, None], n_columns, axis=1)
+
+    def unpack(self, packed):
+        return {"means": packed.means, "covariances": packed.variances[:, 0].copy()}
+
+    def precisions_cholesky(self, packed):
+        return packed.scales[:, 0] * np.sqrt(2.0)
+
+    def scatter_of(self, columns):
+        return columns.sum(axis=1)
+
+    def columns_of(self, scatter, n_columns):
+        return np.repeat(scatter[:, None] / n_columns, n_columns, axis=1)
+
+    def start(self, centers):
+        return {"means": centers, "covariances": np.ones(len(centers))}

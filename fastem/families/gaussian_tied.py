@@ -1,0 +1,178 @@
+"""Gaussian components that share one covariance matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.spatial.distance import cdist
+
+from ..kernels.families.gaussian_full import HALF_LOG_2PI
+from ..kernels.families.gaussian_tied import TiedGaussian, TiedMoments, fold_overlap, refresh_tied
+from ..statistics import SharedMoments
+from .gaussian import (
+    Gaussian,
+    check_definite,
+    check_factors,
+    contiguous,
+    log_normalizer,
+    not_positive_definite,
+    padded,
+    square,
+    triangular,
+)
+
+
+class _Tied(Gaussian, covariance_type="tied"):
+    """One covariance matrix for all components."""
+
+    moments_kind = SharedMoments
+    shared_parameters = ("covariances",)
+
+    def as_members(self):
+        return Gaussian("full", self.reg_covar)
+
+    @staticmethod
+    def covariance_shape(n_components, n_columns):
+        """The shape of the covariance, of the factor of the precision and of the scatter."""
+        return n_columns, n_columns
+
+    def pack(self, parameters):
+        given = self.given(parameters)
+        means = contiguous(given["means"])
+        n_components, n_columns = means.shape
+        size = padded(n_columns)
+        packed = TiedGaussian(
+            means,
+            contiguous(given["covariances"]),
+            np.zeros(size * size),
+            np.zeros(1),
+            np.zeros((n_components, size)),
+            np.full((n_components, size), np.sqrt(0.5)),
+            self.reg_covar,
+        )
+        if "precisions_cholesky" in given:
+            factor = given["precisions_cholesky"]
+            check_factors(packed.covariance, factor)
+            upper = triangular(factor)
+            square(packed.factor, n_columns)[:] = upper.T
+            # As scikit-learn has it, which takes every factor for a triangular one.
+            packed.offset[0] = log_normalizer(np.diag(factor))
+            packed.whitened[:, :n_columns] = (means - means[0]) @ upper
+            return packed
+        if not np.allclose(packed.covariance, packed.covariance.T):
+            raise ValueError("The covariance is not symmetric.")
+        if not self.refresh(packed):
+            raise ValueError(not_positive_definite("The covariance"))
+        return packed
+
+    def refresh(self, packed):
+        return refresh_tied(packed)
+
+    def unpack(self, packed):
+        return {"means": packed.means, "covariances": packed.covariance}
+
+    def precisions_cholesky(self, packed):
+        """``U`` with ``Σ⁻¹ = U Uᵀ``, upper triangular, as scikit-learn has it."""
+        return square(packed.factor, packed.means.shape[1]).T.copy()
+
+    def buffers(self, packed):
+        n_components = len(packed.means)
+        return TiedMoments(
+            np.zeros_like(packed.means),
+            np.zeros_like(packed.factor),
+            np.zeros((n_components, n_components)),
+        )
+
+    def collect(self, packed, mass, buffers):
+        fold_overlap(packed.means, buffers)
+        shift = buffers.first / np.where(mass > 0, mass, 1)[:, None]
+        scatter = square(buffers.residual, packed.means.shape[1])
+        scatter = np.tril(scatter) + np.tril(scatter, -1).T - buffers.first.T @ shift
+        return {"moments": SharedMoments(mass, packed.means + shift, scatter)}
+
+    def disperse(self, blocks, packed):
+        self.check_blocks(blocks, packed)
+        moments = blocks["moments"]
+        buffers = self.buffers(packed)
+        shift = moments.mean - packed.means
+        buffers.first[:] = moments.mass[:, None] * shift
+        scatter = moments.scatter + buffers.first.T @ shift
+        square(buffers.residual, packed.means.shape[1])[:] = scatter
+        return buffers
+
+    def start(self, centers):
+        return {"means": centers, "covariances": np.eye(np.shape(centers)[1])}
+
+    def reorder(self, parameters, order):
+        return {"means": parameters["means"][order], "covariances": parameters["covariances"]}
+
+    def draw(self, parameters, labels, rng, horizon=None):
+        means = parameters["means"]
+        zero = np.zeros(means.shape[1])
+        check_definite(parameters["covariances"][None])
+        noise = rng.multivariate_normal(zero, parameters["covariances"], len(labels))
+        return means[labels] + noise
+
+    def cross(self, packed, other, horizon=None):
+        P = square(other.factor, packed.means.shape[1])
+        ours, theirs = packed.means @ P.T, other.means @ P.T
+        constant = other.offset[0] - 0.5 * np.sum((P @ packed.covariance) * P)
+        return constant - 0.5 * cdist(ours, theirs, "sqeuclidean")
+
+    def pooled(self, packed, mass, other, other_mass, horizon=None, fixed=()):
+        # The components share what is pooled, so that there is no value of a pair.
+        return None
+
+    def pooled_orders(self, packed, mass, other, other_mass, orders, horizon=None, fixed=()):
+        within = mass.sum() * packed.covariance + other_mass.sum() * other.covariance
+        total = mass.sum() + other_mass.sum()
+        weights, steps = _pooled_spread(
+            packed.means, mass, other.means, other_mass, "means" in fixed
+        )
+        if "covariances" not in fixed:
+            return _shared_pooling(weights, steps, within, total, orders)
+        P = square(packed.factor, packed.means.shape[1])
+        spread = weights * np.sum((steps @ P.T) ** 2, axis=2)
+        constant = total * packed.offset[0] - 0.5 * np.sum((P @ within) * P)
+        return constant - 0.5 * spread[np.arange(len(mass)), orders].sum(axis=1)
+
+    def log_joint(self, blocks, mass, packed):
+        self.check_blocks(blocks, packed)
+        moments = blocks["moments"]
+        P = square(packed.factor, packed.means.shape[1])
+        d = (moments.mean - packed.means) @ P.T
+        total = mass.sum() * packed.offset[0] - 0.5 * np.sum((P @ moments.scatter) * P)
+        return float(total - 0.5 * np.sum(mass[:, None] * d**2))
+
+    def n_parameters(self, parameters):
+        n_components, n_columns = parameters["means"].shape
+        return n_components * n_columns + n_columns * (n_columns + 1) // 2
+
+
+def _pooled_spread(means, mass, others, other_mass, means_fixed):
+    """The scatter ``weight · step stepᵀ`` that pooling ``h`` with ``h'`` adds, for all pairs."""
+    steps = means[:, None] - others
+    if means_fixed:
+        return np.broadcast_to(other_mass, (len(mass), len(other_mass))), steps
+    total = mass[:, None] + other_mass
+    product = mass[:, None] * other_mass
+    return np.divide(product, total, out=np.zeros_like(total), where=total > 0), steps
+
+
+def _shared_pooling(weights, steps, within, total, orders):
+    """``max_Σ`` of Q of Gaussians with one covariance, for each order of the second ones.
+
+    With the scatter ``W`` within all components and ``w dᵀd`` between those that are put together,
+    the best covariance is ``(W + Σ w ddᵀ)/n``, and ``log det(W + Σ w ddᵀ)`` is ``log det W`` and
+    that of a matrix as large as the number of components.
+    """
+    n, n_columns = len(weights), within.shape[0]
+    lower = np.linalg.cholesky(within)
+    scaled = (np.sqrt(weights)[:, :, None] * steps).reshape(-1, n_columns)
+    whitened = solve_triangular(lower, scaled.T, lower=True)
+    gram = whitened.T @ whitened
+    chosen = np.arange(n) * weights.shape[1] + orders
+    small = gram[chosen[:, :, None], chosen[:, None, :]] + np.eye(n)
+    log_det = 2.0 * np.log(np.diag(lower)).sum() - n_columns * np.log(total)
+    log_det = log_det + np.linalg.slogdet(small)[1]
+    return -0.5 * total * (log_det + n_columns * (1.0 + 2.0 * HALF_LOG_2PI))
