@@ -7,9 +7,8 @@ product, at the end of this file, run those of its members.
 """
 
 from numba import types
-from numba.extending import overload
 
-from ..options import is_implemented
+from ..options import is_implemented, overloaded
 
 
 def columns_of(family):
@@ -61,7 +60,7 @@ def scale(statistics, factor):
         array *= factor
 
 
-@overload(scale)
+@overloaded(scale)
 def _scale(statistics, factor):
     if not isinstance(statistics, types.BaseTuple):
 
@@ -84,7 +83,7 @@ def _scale(statistics, factor):
     return implementation
 
 
-@overload(likely_log_density, strict=False)
+@overloaded(likely_log_density, strict=False)
 def _likely_log_density(family, block, width, n, log_p, work):
     if is_implemented(likely_log_density, family):
         return None
@@ -96,7 +95,7 @@ def _likely_log_density(family, block, width, n, log_p, work):
 def _product(generic, one, many):
     """Define ``generic`` for a plain tuple: by its first member, and the tuple of the others."""
 
-    @overload(generic, strict=False)
+    @overloaded(generic, strict=False)
     def choose(family, *rest):
         if isinstance(family, types.BaseTuple) and not isinstance(family, types.BaseNamedTuple):
             return one if len(family) == 1 else many
