@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 
-__all__ = ["warn", "warn_of_dead"]
+__all__ = ["warn", "warn_of_dead", "warn_of_no_cache"]
 
 #: Packages that a call to fastem passes through on its way here.
 _BETWEEN = frozenset(
@@ -62,6 +62,23 @@ def warn_of_dead(dead, mass, least: float, told: set[int], message: str) -> None
     if is_news:
         text = message.format(count=len(now), total=len(dead), numbers=sorted(now))
         warn(text, RuntimeWarning)
+
+
+def warn_of_no_cache(error: Exception) -> None:
+    """Warn, once in a process, that compiled kernels cannot be kept on disk."""
+    global _told_of_no_cache
+    if _told_of_no_cache:
+        return
+    _told_of_no_cache = True
+    warn(
+        f"Compiled kernels cannot be kept on disk ({error}): every process compiles them anew, "
+        "which takes seconds to a minute. Set the environment variable NUMBA_CACHE_DIR to a "
+        "folder that can be written, or make space.",
+        RuntimeWarning,
+    )
+
+
+_told_of_no_cache = False
 
 
 def _package(frame):

@@ -1,21 +1,35 @@
-"""The one place that knows numba's options, and how a kernel is chosen by the kind of its model.
+"""The one place that sets numba's options, and how a kernel is chosen by the kind of its model.
 
 Kernels are serial and release the GIL; threads above them only ever add their results. They are
 cached on disk. Fast-math is limited to what keeps infinities and NaN meaningful: sums may be
 reassociated (so that they vectorize) and multiply-adds contracted. One trap remains:
 ``np.isfinite(x)`` is computed from ``x - x``, which reassociation makes zero; compare with
 infinity instead.
+
+This file uses numba's public interface only. ``fast_compile`` uses its internals to compile faster;
+where this numba differs from what that file expects, or where the environment variable
+``FASTEM_PLAIN_NUMBA`` is 1, kernels are compiled by plain ``njit(cache=True)`` instead.
+Numba's cache has two flaws, which names cure:
+
+- It would use stale code after a change in another file than the kernel's own. So the source of all
+  kernels is part of a kernel's name, and with it of the names of its files.
+- Functions that two kernels on disk call may have the same symbol, and the linker takes one for
+  both. The symbol holds the function's name, so a part of the name belongs to this process alone.
+
+What remains of a plain cache is numba's: a file in it that was cut short stops the program with an
+error, and so does a full disk.
 """
 
+import functools
+import hashlib
 import os
+import secrets
 
-from llvmlite.binding import Linkage
 from numba import config, njit, types
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
 from numba.extending import intrinsic, overload
 
-from .disk_cache import cache_for
+from ..notices import warn_of_no_cache
+from .fingerprint import FINGERPRINT
 
 FASTMATH = frozenset({"reassoc", "contract", "nsz", "arcp"})
 
@@ -25,101 +39,46 @@ FASTMATH = frozenset({"reassoc", "contract", "nsz", "arcp"})
 CHECK_BOUNDS = os.environ.get("FASTEM_CHECK_BOUNDS", "0") not in ("", "0")
 
 
-class _KernelCode(JITCodeLibrary):
-    """The code of a kernel and of all that it calls, which no other kernel's code can replace.
-
-    Numba leaves functions that are called weak symbols, named after their names, argument types and
-    a number that begins anew in each process; where two objects have one of the same name, the
-    linker takes that of the object that came first. Objects come from the cache on disk, made by
-    different processes, and each is optimized by itself: a kernel would compute something else,
-    or the same in another order, after some other kernel was loaded.
-    """
-
-    def _optimize_final_module(self):
-        super()._optimize_final_module()
-        # Not before: what is optimized stays what it was.
-        for function in self._final_module.functions:
-            if not function.is_declaration and function.linkage == Linkage.linkonce_odr:
-                function.linkage = Linkage.internal
+def _load_fast_compile():
+    """The module ``fast_compile``, or None, and why it is None."""
+    if os.environ.get("FASTEM_PLAIN_NUMBA", "0") not in ("", "0"):
+        return None, "FASTEM_PLAIN_NUMBA is set"
+    try:
+        from . import fast_compile
+    except Exception as error:  # in whatever way numba's internals differ
+        return None, str(error)
+    return fast_compile, None
 
 
-class _InnerCode(JITCodeLibrary):
-    """Code that only other code calls: it is optimized and made machine code there, not here too.
+#: ``WHY_PLAIN`` says why numba's public interface compiles the kernels, and is None if it does not.
+_fast, WHY_PLAIN = _load_fast_compile()
 
-    Numba would do both for every function, with all that it calls, at each level of calls.
-    """
-
-    def _optimize_final_module(self):
-        pass
-
-    def _finalize_final_module(self):
-        self._finalize_dynamic_globals()
-        self._verify_declare_only_symbols()
-        self._finalized = True
-
-    def get_pointer_to_function(self, name):
-        self._ensure_finalized()
-        return 0
-
-    @property
-    def codegen(self):
-        return _NoEnvironment(self._codegen)
-
-
-class _NoEnvironment:
-    """A code generator that has no place for a function's Python objects: kernels have none."""
-
-    def __init__(self, codegen):
-        self._codegen = codegen
-
-    def __getattr__(self, name):
-        return getattr(self._codegen, name)
-
-    def set_env(self, name, environment):
-        pass
-
-
-class _Outer(Compiler):
-    """Numba's compiler, for functions that Python calls."""
-
-    def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals):
-        if library is None:
-            library = _KernelCode(targetctx.codegen(), "kernel")
-            library.enable_object_caching()
-        super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)
-
-
-class _Inner(Compiler):
-    """Numba's compiler, for functions that Python does not call."""
-
-    def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals):
-        if library is None:
-            library = _InnerCode(targetctx.codegen(), "inner")
-        super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)
-
+_OPTIONS = {"nogil": True, "fastmath": set(FASTMATH), "error_model": "numpy"}
 
 #: The options of functions that only kernels call.
-_INNER = {
-    "nogil": True,
-    "fastmath": set(FASTMATH),
-    "error_model": "numpy",
-    "no_cpython_wrapper": True,
-    "no_cfunc_wrapper": True,
-    "pipeline_class": _Inner,
-}
+_INNER = _OPTIONS if _fast is None else _fast.inner_options(_OPTIONS)
+
+#: What kernels are compiled with besides their source.
+_VARIANT = (CHECK_BOUNDS, config.BOUNDSCHECK)
+
+#: Ends of names: of kernels of this source, and of functions that this process compiles.
+_SOURCE = hashlib.sha256(repr((FINGERPRINT, _VARIANT)).encode()).hexdigest()[:16]
+_PROCESS = secrets.token_hex(8)
 
 
 def kernel(function):
     """Decorate a kernel that Python calls."""
-    dispatcher = njit(
-        nogil=True, fastmath=set(FASTMATH), error_model="numpy", pipeline_class=_Outer
-    )(function)
-    dispatcher._cache = cache_for(function, (CHECK_BOUNDS, config.BOUNDSCHECK))
-    # Where another kernel calls it, it is a helper.
-    inner = helper(function)
-    dispatcher.get_call_template = inner.get_call_template
-    dispatcher.get_overload = inner.get_overload
-    return dispatcher
+    if _fast is not None:
+        return _fast.kernel(function, _OPTIONS, _VARIANT)
+    if "<" in function.__qualname__:
+        # Several functions may have this name, and numba would take one for another on disk.
+        return helper(function)
+    _rename(function, _SOURCE)
+    try:
+        return njit(cache=True, **_OPTIONS)(function)
+    except RuntimeError as error:  # numba has found no place for files
+        warn_of_no_cache(error)
+        return njit(**_OPTIONS)(function)
 
 
 def inlined(function):
@@ -133,9 +92,38 @@ def inlined(function):
 def helper(function):
     """Decorate a helper that only kernels call, and that is compiled by itself.
 
-    It has no entry from Python and no file of its own on disk.
+    It has no file of its own on disk, and no entry from Python if ``fast_compile`` is used.
     """
-    return njit(**_INNER)(function)
+    return njit(**_INNER)(_named(function))
+
+
+def overloaded(generic, **options):
+    """Decorate a function that chooses an implementation of ``generic`` by types.
+
+    As ``numba.extending.overload``, which takes the same options; implementations are named.
+    """
+
+    def register(choose):
+        @functools.wraps(choose)
+        def choose_and_name(*arguments, **keywords):
+            chosen = choose(*arguments, **keywords)
+            return chosen if chosen is None else _named(chosen)
+
+        overload(generic, **options)(choose_and_name)
+        return choose
+
+    return register
+
+
+def _named(function):
+    """A function that is compiled into kernels, by a name of its own if names matter."""
+    return function if _fast is not None else _rename(function, _PROCESS)
+
+
+def _rename(function, end):
+    if not function.__qualname__.endswith(end):
+        function.__qualname__ += f"_{end}"
+    return function
 
 
 _implemented = set()
@@ -166,7 +154,7 @@ def implements(generic, kind):
                 return function
             return None
 
-        overload(generic, strict=False, jit_options=_INNER)(choose)
+        overloaded(generic, strict=False, jit_options=_INNER)(choose)
         _implemented.add((generic, kind))
         return function
 

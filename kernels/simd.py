@@ -14,9 +14,9 @@ import operator
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic, models, overload, register_model
+from numba.extending import intrinsic, models, register_model
 
-from .options import CHECK_BOUNDS
+from .options import CHECK_BOUNDS, overloaded
 
 LANES = 4
 
@@ -216,7 +216,7 @@ def _binary(name, symbol):
 
         return lanes(lanes, lanes), generate
 
-    @overload(symbol)
+    @overloaded(symbol)
     def choose(a, b):
         if isinstance(a, Lanes) and isinstance(b, Lanes):
             return lambda a, b: instruction(a, b)

@@ -8,9 +8,8 @@ product, at the end of this file, run those of its members.
 
 import numpy as np
 from numba import types
-from numba.extending import overload
 
-from ..options import inlined, is_implemented, kernel
+from ..options import inlined, is_implemented, kernel, overloaded
 from ..rows import BLOCK_ROWS, GROUP
 
 
@@ -113,7 +112,7 @@ def scale(statistics, factor):
         array *= factor
 
 
-@overload(scale)
+@overloaded(scale)
 def _scale(statistics, factor):
     if not isinstance(statistics, types.BaseTuple):
 
@@ -136,7 +135,7 @@ def _scale(statistics, factor):
     return implementation
 
 
-@overload(likely_log_density, strict=False)
+@overloaded(likely_log_density, strict=False)
 def _likely_log_density(family, block, width, n, log_p, work):
     if is_implemented(likely_log_density, family):
         return None
@@ -190,7 +189,7 @@ def accumulate_whole(family, x, gamma, statistics):
 def _product(generic, one, many):
     """Define ``generic`` for a plain tuple: by its first member, and the tuple of the others."""
 
-    @overload(generic, strict=False)
+    @overloaded(generic, strict=False)
     def choose(family, *rest):
         if isinstance(family, types.BaseTuple) and not isinstance(family, types.BaseNamedTuple):
             return one if len(family) == 1 else many

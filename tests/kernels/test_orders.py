@@ -68,13 +68,16 @@ def test_a_model_learns_the_same_alone_and_after_any_others_whatever_is_in_memor
         assert not wrong, f"{wrong} learned something else in the order {order}, {environment}"
 
 
+@pytest.mark.parametrize("plain", ["0", "1"])
 @pytest.mark.parametrize("order", [("double", "triple"), ("triple", "double")])
-def test_kernels_from_the_cache_call_the_functions_they_were_compiled_with(order, tmp_path):
+def test_kernels_from_the_cache_call_the_functions_they_were_compiled_with(order, plain, tmp_path):
+    # Numba puts a set of options into the names of functions, in the order of their hashes.
+    environment = {
+        "FASTEM_PLAIN_NUMBA": plain, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONHASHSEED": "0"
+    }  # fmt: skip
+
     def run(*names):
-        # Numba puts a set of options into the names of functions, in the order of their hashes.
-        printed = _run(
-            "colliding_kernels.py", names, NUMBA_CACHE_DIR=str(tmp_path), PYTHONHASHSEED="0"
-        )
+        printed = _run("colliding_kernels.py", names, **environment)
         return [float(word) for word in printed.split()]
 
     results = {"double": 2.0, "triple": 3.0}

@@ -1,0 +1,253 @@
+"""Kernels compiled by numba's internals and by its public interface: the same answers.
+
+Compiled kernels on disk: no file there, and no lack of space, may stop a program.
+"""
+
+import contextlib
+import errno
+import json
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+
+from fastem import notices
+from fastem.kernels.options import WHY_PLAIN, kernel
+
+try:
+    from fastem.kernels import fast_compile
+except ImportError:
+    fast_compile = None
+
+only_fast = pytest.mark.skipif(WHY_PLAIN is not None, reason=str(WHY_PLAIN))
+
+HERE = Path(__file__).parent
+
+
+def run(*arguments, **environment):
+    """What a Python process prints; it must end well."""
+    paths = [str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), **environment},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+# Both ways ------------------------------------------------------------------------------------
+
+
+def test_both_ways_give_the_same_answers_bit_for_bit():
+    def results(plain):
+        return json.loads(run(str(HERE / "few_kernels.py"), FASTEM_PLAIN_NUMBA=plain))
+
+    why, fast = results("0")
+    assert why is None
+    why, plain = results("1")
+    assert "FASTEM_PLAIN_NUMBA" in why
+    assert plain == fast
+    # What was compiled before is now on disk.
+    assert results("1") == [why, fast]
+
+
+#: Run in a process of its own after something was done to numba.
+TRIAL = """
+import sys
+sys.path.insert(0, HERE)
+from colliding_kernels import double, triple
+from fastem.kernels import options
+assert (double(1.0), triple(1.0)) == (2.0, 3.0)
+print(options.WHY_PLAIN)
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ("", "None"),
+        ("import numba; numba.__version__ = '9.0.0'", "None"),
+        ("del caching.IndexDataCacheFile", "IndexDataCacheFile"),
+        ("del caching.IndexDataCacheFile._open_for_write", "IndexDataCacheFile._open_for_write"),
+        ("codegen.JITCodeLibrary.__init__ = lambda self, codegen: None", "__init__"),
+        ("codegen.CPUCodeLibrary._optimize_final_module = None", "_optimize_final_module"),
+        ("import numba; numba.__version__ = 'unknown'", "unknown"),
+        (
+            "import numba; numba.__version__ = '9.0.0'\n"
+            "caching.IndexDataCacheFile.save = lambda self, key, data: None",
+            "cache on disk",
+        ),
+    ],
+)
+def test_where_numba_differs_its_public_interface_is_used(change, why, tmp_path):
+    script = f"from numba.core import caching, codegen\n{change}\nHERE = {str(HERE)!r}\n{TRIAL}"
+    # The files are in a folder of their own: numba without some of the above has no cache.
+    assert why in run("-c", script, NUMBA_CACHE_DIR=str(tmp_path), FASTEM_PLAIN_NUMBA="0")
+
+
+@pytest.mark.parametrize("plain", ["0", "1"])
+def test_code_on_disk_is_used_for_the_same_source_of_all_kernels_only(plain, tmp_path):
+    def n_compiled(change=""):
+        script = f"""
+import sys
+from fastem.kernels import fingerprint
+{change}
+sys.path.insert(0, {str(HERE)!r})
+from colliding_kernels import double
+assert double(1.0) == 2.0
+print(sum(double.stats.cache_misses.values()))
+"""
+        return int(run("-c", script, NUMBA_CACHE_DIR=str(tmp_path), FASTEM_PLAIN_NUMBA=plain))
+
+    assert n_compiled() == 1
+    assert n_compiled() == 0
+    assert n_compiled("fingerprint.FINGERPRINT = 'of other kernels'") == 1
+    assert n_compiled() == 0
+
+
+# On disk --------------------------------------------------------------------------------------
+
+
+def total_of(values):
+    total = 0.0
+    for i in range(values.shape[0]):
+        total += values[i]
+    return total
+
+
+VALUES = np.arange(5.0)
+
+
+def compiled_anew():
+    """Use a kernel as a new process would; whether it had to be compiled."""
+    dispatcher = kernel(total_of)
+    assert dispatcher(VALUES) == 10.0
+    return sum(dispatcher.stats.cache_misses.values()) > 0
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(notices, "_told_of_no_cache", False)
+    return tmp_path
+
+
+def damage_cut(data):
+    return data[: len(data) // 2]
+
+
+def damage_empty(data):
+    return b""
+
+
+def damage_garbage(data):
+    return b"\x80\x04garbage" * 100
+
+
+def damage_one_byte(data):
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+
+
+@only_fast
+@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
+@pytest.mark.parametrize("damage", [damage_cut, damage_empty, damage_garbage, damage_one_byte])
+def test_a_damaged_file_is_compiled_anew_and_replaced(folder, suffix, damage):
+    assert compiled_anew()
+    assert not compiled_anew()
+    (path,) = folder.rglob(f"*.{suffix}")
+    whole = path.read_bytes()
+    path.write_bytes(damage(whole))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert compiled_anew()
+        assert not compiled_anew()
+    assert len(path.read_bytes()) == len(whole)
+
+
+@only_fast
+def test_a_file_of_another_signature_is_not_used(folder):
+    # Two processes that write at once may both take the first number for their code.
+    dispatcher = kernel(total_of)
+    dispatcher(VALUES)
+    dispatcher(VALUES.astype(np.float32))
+    first, second = sorted(folder.rglob("*.nbc"))
+    first.write_bytes(second.read_bytes())
+    assert compiled_anew()
+
+
+@only_fast
+def test_a_full_disk_is_warned_of_once(folder, monkeypatch):
+    def full(self, path, content):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(fast_compile._CheckedFiles, "_write", full)
+    with pytest.warns(RuntimeWarning, match="No space left.*NUMBA_CACHE_DIR") as caught:
+        assert compiled_anew()
+        assert compiled_anew()
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+
+
+@only_fast
+def test_a_disk_that_fills_while_a_file_is_written_leaves_nothing(folder, monkeypatch):
+    original = fast_compile._CheckedFiles._open_for_write
+
+    @contextlib.contextmanager
+    def open_full(self, path):
+        with original(self, path) as file:
+            file.write(b"so far")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            yield file
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fast_compile._CheckedFiles, "_open_for_write", open_full)
+        with pytest.warns(RuntimeWarning, match="No space left"):
+            assert compiled_anew()
+    assert [path for path in folder.rglob("*") if path.is_file()] == []
+    assert compiled_anew()
+    assert not compiled_anew()
+
+
+SCRIPT = """
+import warnings
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    import fastem
+    model = fastem.CompoundDirichlet(max_iter=2, tol=10.0).fit([[1, 2], [3, 1], [2, 2]])
+    model.score([[1, 1]])
+print(model.alpha_.shape[0], [str(w.message) for w in caught])
+"""
+
+
+@only_fast
+def test_processes_get_over_cut_files(tmp_path):
+    assert run("-c", SCRIPT, NUMBA_CACHE_DIR=str(tmp_path)) == "2 []"
+    paths = [*tmp_path.rglob("*.nbi"), *tmp_path.rglob("*.nbc")]
+    assert len(paths) > 2
+    for number, path in enumerate(sorted(paths)):
+        data = path.read_bytes()
+        path.write_bytes(data[: (len(data) * (number % 3)) // 3])
+    assert run("-c", SCRIPT, NUMBA_CACHE_DIR=str(tmp_path)) == "2 []"
+
+
+@pytest.mark.parametrize("plain", ["0", "1"])
+def test_without_a_place_for_files_there_is_one_warning(plain, tmp_path):
+    # Below a regular file no folder can be made, not even by the superuser.
+    (tmp_path / "file").write_text("")
+    nowhere = str(tmp_path / "file" / "below")
+    before = """
+from numba.core import caching
+first, *_ = caching.CacheImpl._locator_classes
+caching.CacheImpl._locator_classes = [first]
+"""
+    out = run("-c", before + SCRIPT, NUMBA_CACHE_DIR=nowhere, FASTEM_PLAIN_NUMBA=plain)
+    assert out.startswith("2 [")
+    assert out.count("Compiled kernels cannot be kept on disk") == 1
+    assert out.count("NUMBA_CACHE_DIR") == 1
