@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 
 from .. import algebra
@@ -92,12 +94,7 @@ class KalmanModel:
         arrays = check_system(parameters, trusted=trusted)
         for name, letter in NAMES.items():
             setattr(self, letter, arrays[name])
-        self.held = {} if held is None else dict(held)
-        for name, entries in self.held.items():
-            if name not in NAMES:
-                raise ValueError(f"fixed: {name!r} is not one of the parameters {tuple(NAMES)}.")
-            if not isinstance(entries, bool):
-                self.held[name] = check_entries(name, entries, arrays[name].shape)
+        self.held = _checked_held(held or {}, arrays)
         for shape in (transition_shape, observation_shape):
             if shape not in SHAPES:
                 raise ValueError(f"A covariance is one of {tuple(SHAPES)}; got {shape!r}.")
@@ -182,6 +179,19 @@ class KalmanModel:
             n_jobs=self.n_jobs,
             trusted=trusted,
         )
+
+    def with_horizon(self, horizon) -> KalmanModel:
+        """The same model for sequences of other lengths."""
+        return self._replaced(horizon=horizon)
+
+    def with_held(self, held) -> KalmanModel:
+        """The same model, of which :meth:`maximize` leaves other parameters or entries alone."""
+        return self._replaced(held=_checked_held(held, self.parameters))
+
+    def _replaced(self, **attributes):
+        new = copy(self)
+        vars(new).update(attributes)
+        return new
 
     def _with(self, letters):
         return self.with_parameters(
@@ -477,6 +487,19 @@ class KalmanModel:
         mode = FIXED if held_N else SHAPES[shape]
         maximum(arena.x, k, l, n, bool(l) and not held_W, not held_w, mode)
         return best.W, best.w, best.N
+
+
+def _checked_held(held, arrays):
+    """For each name, True or False for all of its entries, or an array of booleans."""
+    for name in held:
+        if name not in NAMES:
+            raise ValueError(f"fixed: {name!r} is not one of the parameters {tuple(NAMES)}.")
+    return {
+        name: entries
+        if isinstance(entries, bool)
+        else check_entries(name, entries, arrays[name].shape)
+        for name, entries in held.items()
+    }
 
 
 def _symmetric(matrix):
