@@ -8,9 +8,9 @@ import numpy as np
 
 from ..data.batches import check_total, joined_weights
 from ..data.sequences import Reader, Sequences, as_sequences, is_sequence_stream
+from ..kernels.kalman.chunks import LONG
 from ..kernels.kalman.lanes import LEAST, LONGEST
 from ..kernels.kalman.observation import COMPLETE, MISSING, PARTIAL
-from ..kernels.kalman.pieces import LONG
 from ..parallel import chunks
 
 __all__ = ["Observations", "as_observations", "as_table"]
@@ -29,7 +29,7 @@ class Part:
         self.shares = np.ascontiguousarray(shares, dtype=bool)
         #: Weight, sum and products, about the center, of the rows of complete steps.
         self.rows = rows
-        #: Whether they are complete, and better cut into pieces than put side by side.
+        #: Whether they are complete, and better cut into chunks than put side by side.
         self.is_long = is_long
 
 

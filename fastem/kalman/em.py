@@ -36,8 +36,7 @@ def em_step(model, sequences, free, entries=None):
         name: name not in free or name.endswith("offsets") or entries.get(name, False)
         for name in NAMES
     }
-    model.held = held
-    new = model.maximize(statistics).parameters
+    new = model.with_held(held).maximize(statistics).parameters
     for name, block, matrix in (
         ("transition_offsets", "transition", "transition_matrices"),
         ("observation_offsets", "observation", "observation_matrices"),

@@ -538,8 +538,7 @@ initial_state_covariance_ : ndarray
                 f"EM did not converge in {n_iter} iterations. Try a larger max_iter or tol.",
                 ConvergenceWarning,
             )
-        model.horizon = horizon if horizon is not None else model.horizon
-        self._set_model(model)
+        self._set_model(model if horizon is None else model.with_horizon(horizon))
         self.n_iter_ = n_iter
         self.converged_ = converged
         self.lower_bound_ = bounds[-1] if bounds else -np.inf
@@ -587,8 +586,7 @@ initial_state_covariance_ : ndarray
 
     def _learn(self, sequences, size, model=None):
         """Take online steps over some sequences, in batches of ``size``."""
-        model = self._model() if model is None else model
-        model.horizon = sequences.horizon
+        model = (self._model() if model is None else model).with_horizon(sequences.horizon)
         memory = None
         if self.memory == "statistics":
             memory = self._memory_of(model)

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 
 from .. import algebra
-from ..kernels.kalman import (
-    entry as kalman_entry,
-)
-from ..kernels.kalman import (
-    maximize as kalman_maximize,
-)
-from ..kernels.kalman import (
-    own as kalman_own,
-)
-from ..kernels.kalman import (
-    statistics as kalman_statistics,
-)
-from ..kernels.kalman.system import workspace
+from ..kernels.kalman import entry
+from ..kernels.kalman.layout import Arena
+from ..kernels.kalman.maximize import DIAGONAL, FIXED, FULL, SCALAR, maximum, regression_arena
+from ..kernels.kalman.own import own as own_kernel
+from ..kernels.kalman.statistics import infer as infer_kernel
+from ..kernels.kalman.system import Workspace, sums_arena
 from ..learning_rate import step_size
 from ..lengths import Lengths
 from ..parallel import in_order
@@ -44,11 +39,7 @@ NAMES = {
 _LETTERS = {letter: name for name, letter in NAMES.items()}
 
 #: What may be asked of the covariances Q and R.
-SHAPES = {
-    "full": kalman_maximize.FULL,
-    "diag": kalman_maximize.DIAGONAL,
-    "spherical": kalman_maximize.SCALAR,
-}
+SHAPES = {"full": FULL, "diag": DIAGONAL, "spherical": SCALAR}
 
 # R is factored if no pivot is smaller beside its diagonal entry; else the observations' own
 # covariance is, which includes the state's.
@@ -102,12 +93,7 @@ class KalmanModel:
         arrays = check_system(parameters, trusted=trusted)
         for name, letter in NAMES.items():
             setattr(self, letter, arrays[name])
-        self.held = {} if held is None else dict(held)
-        for name, entries in self.held.items():
-            if name not in NAMES:
-                raise ValueError(f"fixed: {name!r} is not one of the parameters {tuple(NAMES)}.")
-            if not isinstance(entries, bool):
-                self.held[name] = check_entries(name, entries, arrays[name].shape)
+        self.held = _checked_held(held or {}, arrays)
         for shape in (transition_shape, observation_shape):
             if shape not in SHAPES:
                 raise ValueError(f"A covariance is one of {tuple(SHAPES)}; got {shape!r}.")
@@ -130,11 +116,11 @@ class KalmanModel:
         """``S(Θ)`` for sequences of the lengths ``horizon``."""
         self._check_constant()
         lengths = self._lengths(horizon)
-        x, w, names = workspace(self.system, 1)
+        space = Workspace(self.system, 1)
         center = self.c + self.C @ self.m
-        if not kalman_own.own(x, w, lengths.lengths, lengths.shares, center):
+        if not own_kernel(space.x, space.places, lengths.lengths, lengths.shares, center):
             raise ValueError(_INFINITE)
-        return _statistics(x, names, center)
+        return _statistics(space.sums, center)
 
     def maximize(self, statistics: Statistics) -> KalmanModel:
         """``M(S)``: a Gaussian and two regressions; what is held fixed stays."""
@@ -191,6 +177,19 @@ class KalmanModel:
             n_jobs=self.n_jobs,
             trusted=trusted,
         )
+
+    def with_horizon(self, horizon) -> KalmanModel:
+        """The same model for sequences of other lengths."""
+        return self._replaced(horizon=horizon)
+
+    def with_held(self, held) -> KalmanModel:
+        """The same model, of which :meth:`maximize` leaves other parameters or entries alone."""
+        return self._replaced(held=_checked_held(held, self.parameters))
+
+    def _replaced(self, **attributes):
+        new = copy(self)
+        vars(new).update(attributes)
+        return new
 
     def _with(self, letters):
         return self.with_parameters(
@@ -282,29 +281,26 @@ class KalmanModel:
         X = sequences.X.reshape(-1)
 
         def one(part):
-            x, w, names = workspace(system, longest, direct)
-            if part.is_long and not with_rest and not names.varies:
-                sequence, step = kalman_entry.expect_long(
-                    x, w, X, kinds, starts, part.order, weights, sequences.center
+            space = Workspace(system, longest, direct)
+            if part.is_long and not with_rest and not self.varies:
+                sequence, step = entry.expect_long(
+                    space.x, space.places, X, kinds, starts, part.order, weights, sequences.center
                 )
             else:
-                sequence, step = kalman_entry.expect(
-                    x, w, X, kinds, starts, part.order, part.shares, weights,
+                sequence, step = entry.expect(
+                    space.x, space.places, X, kinds, starts, part.order, part.shares, weights,
                     sequences.center, with_rest, False, np.empty(0),
                 )  # fmt: skip
             if sequence >= 0:
                 raise NoDensityError(_no_density(step, sequence if len(sequences) > 1 else None))
-            total = x[names.sums.weight]
+            sums, rest = space.sums, space.whole.rest.T
+            total, log_likelihood = float(sums.weight), float(sums.log_likelihood)
             if not total > 0:
                 return None
-            log_likelihood = x[names.sums.log_likelihood]
             if not with_rest:
-                log_likelihood -= 0.5 * _rest(x, names, part.rows, sequences.center - self.c)
-            return Expectation(
-                _statistics(x, names, sequences.center, part.rows) / total,
-                log_likelihood / total,
-                total,
-            )
+                log_likelihood -= 0.5 * _rest_squares(rest, part.rows, sequences.center - self.c)
+            statistics = _statistics(sums, sequences.center, part.rows)
+            return Expectation(statistics / total, log_likelihood / total, total)
 
         parts = in_order(one, sequences.parts, self.n_jobs)
         expectation = sum(part for part in parts if part is not None)
@@ -348,9 +344,9 @@ class KalmanModel:
         out = np.empty(len(sequences))
 
         def one(part):
-            x, w, _ = workspace(system, longest, direct)
-            sequence, step = kalman_entry.expect(
-                x, w, sequences.X.reshape(-1), sequences.kinds, sequences.bounds,
+            space = Workspace(system, longest, direct)
+            sequence, step = entry.expect(
+                space.x, space.places, sequences.X.reshape(-1), sequences.kinds, sequences.bounds,
                 part.order, part.shares, sequences.weights, sequences.center, True, False, out,
             )  # fmt: skip
             if sequence >= 0:
@@ -369,14 +365,14 @@ class KalmanModel:
         sequences = as_table(data)
         self._check_width(sequences)
         n_rows, d = len(sequences.X), self.A.shape[-1]
-        x, w, _ = workspace(self.system, int(sequences.lengths.max()), self.direct)
+        space = Workspace(self.system, int(sequences.lengths.max()), self.direct)
         means, covariances = np.empty((n_rows, d)), np.empty((n_rows, d, d))
         neighbors = np.zeros((n_rows if lags else 0, d, d))
         gains = np.empty(n_rows)
         shares = sequences.shares(np.arange(len(sequences)))
-        sequence, step = kalman_statistics.infer(
-            x, w, sequences.X.reshape(-1), sequences.kinds, sequences.bounds, shares, smooth,
-            means, covariances, neighbors, gains,
+        sequence, step = infer_kernel(
+            space.x, space.places, sequences.X.reshape(-1), sequences.kinds, sequences.bounds,
+            shares, smooth, means, covariances, neighbors, gains,
         )  # fmt: skip
         if sequence >= 0:
             raise ValueError(_no_density(step, sequence if len(sequences) > 1 else None))
@@ -391,32 +387,32 @@ class KalmanModel:
         modes = self.modes()
         if modes is None:
             return self._learn_in_steps(sequences, etas, batch_size, memory)
-        x, w, names = workspace(self.system, int(sequences.lengths.max()), self.direct)
         center = sequences.center
-        remembered = np.empty(0) if memory is None else _sums(memory, names, center)
+        space = Workspace(self.system, int(sequences.lengths.max()), self.direct)
+        remembered = None
+        if memory is not None:
+            self.check_statistics(memory)
+            remembered = _sums(memory, center)
         shares = sequences.shares(np.arange(len(sequences)))
         shares[::batch_size] = False
         rhos = np.array([step_size(eta) for eta in etas])
-        sequence, step, done = kalman_entry.online(
-            x, w, sequences.X.reshape(-1), sequences.kinds, sequences.bounds, shares,
-            sequences.weights, center, batch_size, rhos, modes, remembered,
+        sequence, step, done, _ = entry.online(
+            space.x, space.places, sequences.X.reshape(-1), sequences.kinds, sequences.bounds,
+            shares, sequences.weights, center, batch_size, rhos, modes,
+            np.empty(0) if remembered is None else remembered.x,
         )  # fmt: skip
         if step == -2:
             raise ValueError(f"{_INFINITE} (at online step {done + 1})")
         if sequence >= 0:
             raise ValueError(f"{_no_density(step, sequence)} (at online step {done + 1})")
-        letters = {}
-        for letter in NAMES.values():
-            at, like = names.system[letter], getattr(self, letter)
-            letters[letter] = x[at : at + like.size].reshape(like.shape).copy()
+        letters = {letter: getattr(space.system, letter).copy() for letter in NAMES.values()}
         if not all(np.isfinite(value).all() for value in letters.values()):
             raise ValueError(
                 "The online steps diverged: some parameters are not finite. Try a smaller "
                 "learning_rate or larger batches."
             )
-        if memory is not None:
-            x[names.sums.weight : names.sums.weight + len(remembered)] = remembered
-            memory = _statistics(x, names, center)
+        if remembered is not None:
+            memory = _statistics(remembered.sums, center)
         return self._with(letters), memory
 
     def _learn_in_steps(self, sequences, etas, batch_size, memory):
@@ -457,7 +453,7 @@ class KalmanModel:
             held = self._held(letter)
             if not isinstance(held, bool):
                 return None
-            modes.append(kalman_maximize.FIXED if held else SHAPES[shapes.get(letter, "full")])
+            modes.append(FIXED if held else SHAPES[shapes.get(letter, "full")])
         return np.array(modes)
 
     def _held(self, letter) -> bool | np.ndarray:
@@ -483,19 +479,25 @@ class KalmanModel:
                 for h, part in ((held_W, W), (held_w, w), (held_N, N))
             )
             return constrained_regression(moments, W, w, N, *held, shape)
-        m = k + l
-        x = np.zeros(m * m + m + k * l + k + k * k + 2 * m * m + k)
-        parts = (moments.scatter[0], moments.mean[0], W, w, N)
-        at = 0
-        for part in parts:
-            x[at : at + part.size] = part.ravel()
-            at += part.size
-        mode = kalman_maximize.FIXED if held_N else SHAPES[shape]
-        kalman_maximize.maximum(x, k, l, n, bool(l) and not held_W, not held_w, mode)
-        at = m * m + m
-        W = x[at : at + k * l].reshape(k, l)
-        w = x[at + k * l : at + k * l + k]
-        return W, w, x[at + k * l + k : at + k * l + k + k * k].reshape(k, k)
+        arena = regression_arena(k, l)
+        best = arena.regression
+        best.put(scatter=moments.scatter[0], mean=moments.mean[0], W=W, w=w, N=N)
+        mode = FIXED if held_N else SHAPES[shape]
+        maximum(arena.x, k, l, n, bool(l) and not held_W, not held_w, mode)
+        return best.W, best.w, best.N
+
+
+def _checked_held(held, arrays):
+    """For each name, True or False for all of its entries, or an array of booleans."""
+    for name in held:
+        if name not in NAMES:
+            raise ValueError(f"fixed: {name!r} is not one of the parameters {tuple(NAMES)}.")
+    return {
+        name: entries
+        if isinstance(entries, bool)
+        else check_entries(name, entries, arrays[name].shape)
+        for name, entries in held.items()
+    }
 
 
 def _symmetric(matrix):
@@ -508,11 +510,9 @@ def _root(covariance):
     return vectors * np.sqrt(np.maximum(values, 0.0))
 
 
-def _rest(x, w, rows, shift):
+def _rest_squares(rest, rows, shift):
     """``Σ |rest (v - c)|²`` over complete rows, from their sums about the center."""
     n, first, second = rows
-    p, pp = w.p, w.pp
-    rest = x[w.whole.rest : w.whole.rest + p * pp].reshape(p, pp)[:, :p].T
     along = rest @ shift
     return (
         np.einsum("ij,jk,ik->", rest, second, rest)
@@ -521,39 +521,25 @@ def _rest(x, w, rows, shift):
     )
 
 
-def _statistics(x, w, center, rows=None):
+def _statistics(sums, center, rows=None):
     """Moments about the means, from a kernel's sums about its reference and the center."""
-    d, p, dd, pp, sums = w.d, w.p, w.dd, w.pp, w.sums
-
-    def vector(name, n=d):
-        at = sums[name]
-        return x[at : at + n]
-
-    def matrix(name, n=d, m=d, stride=dd):
-        at = sums[name]
-        return x[at : at + n * stride].reshape(n, stride)[:, :m]
-
-    reference = vector("reference")
-    first, last = vector("first"), vector("last")
-    first2, last2 = matrix("first2"), matrix("last2")
-    states, states2 = vector("seen") + vector("unseen"), matrix("seen2") + matrix("unseen2")
-    v, vv = vector("v", p), matrix("vv", p, p, pp)
+    reference, first, last, seen = sums.reference, sums.first, sums.last, sums.seen
+    states, states2 = seen + sums.unseen, sums.seen2 + sums.unseen2
+    v, vv = sums.v, sums.vv
     if rows is not None:
         v, vv = v + rows[1], vv + rows[2]
-    lag, vh = matrix("lag"), matrix("vh", p)
-    later, earlier = states2 - first2, states2 - last2
     return Statistics(
-        initial=_moments(x[sums.weight], first, first2, reference),
+        initial=_moments(sums.weight, first, sums.first2, reference),
         transition=_moments(
-            x[sums.transitions],
+            sums.transitions,
             np.concatenate([states - first, states - last]),
-            _joined(later, lag, earlier),
+            _joined(states2 - sums.first2, sums.lag, states2 - sums.last2),
             np.concatenate([reference, reference]),
         ),
         observation=_moments(
-            x[sums.observed],
-            np.concatenate([v, vector("seen")]),
-            _joined(vv, vh, matrix("seen2")),
+            sums.observed,
+            np.concatenate([v, seen]),
+            _joined(vv, sums.vh, sums.seen2),
             np.concatenate([center, reference]),
         ),
     )
@@ -594,48 +580,29 @@ def _log_density(moments, W, w, N, name):
     return -0.5 * (n * (k * np.log(2 * np.pi) + 2 * np.log(np.diag(L)).sum()) + np.trace(half))
 
 
-def _sums(statistics, w, center):
+def _sums(statistics, center) -> Arena:
     """A kernel's sums with these moments: the inverse of :func:`_statistics`."""
-    d, p, dd, pp, sums = w.d, w.p, w.dd, w.pp, w.sums
-    check_statistics(statistics, d, p)
-    out = np.zeros(sums.vv + p * pp - sums.weight)
-    initial, transition, observation = (
-        statistics[name] for name in ("initial", "transition", "observation")
-    )
-    reference = observation.mean[0][p:]
+    p = len(center)
 
-    def raw(moments, about):
+    def raw(name, about):
+        moments = statistics[name]
         n, mean = moments.mass[0], moments.mean[0] - about
         return n, n * mean, moments.scatter[0] + n * np.outer(mean, mean)
 
-    n, first, first2 = raw(initial, reference)
-    transitions, pair, pair2 = raw(transition, np.concatenate([reference, reference]))
-    observed, row, row2 = raw(observation, np.concatenate([center, reference]))
+    reference = statistics["observation"].mean[0][p:]
+    d = len(reference)
+    n, first, first2 = raw("initial", reference)
+    transitions, pair, pair2 = raw("transition", np.concatenate([reference, reference]))
+    observed, row, row2 = raw("observation", np.concatenate([center, reference]))
     states, states2 = pair[:d] + first, pair2[:d, :d] + first2
-
-    def put(name, value, stride=dd):
-        at = sums[name] - sums.weight
-        padded = np.zeros((value.shape[0], stride)) if value.ndim == 2 else np.zeros(stride)
-        padded[..., : value.shape[-1]] = value
-        out[at : at + padded.size] = padded.ravel()
-
-    for name, value in (("weight", n), ("transitions", transitions), ("observed", observed),
-                        ("rows", observed)):  # fmt: skip
-        out[sums[name] - sums.weight] = value
-    put("reference", reference)
-    put("first", first)
-    put("first2", first2)
-    put("last", states - pair[d:])
-    put("last2", states2 - pair2[d:, d:])
-    put("seen", row[p:])
-    put("seen2", row2[p:, p:])
-    put("unseen", states - row[p:])
-    put("unseen2", states2 - row2[p:, p:])
-    put("lag", pair2[:d, d:])
-    put("vh", row2[:p, p:])
-    put("v", row[:p], pp)
-    put("vv", row2[:p, :p], pp)
-    return out
+    arena = sums_arena(d, p)
+    arena.sums.put(
+        weight=n, transitions=transitions, observed=observed, rows=observed, reference=reference,
+        first=first, first2=first2, last=states - pair[d:], last2=states2 - pair2[d:, d:],
+        seen=row[p:], seen2=row2[p:, p:], unseen=states - row[p:], unseen2=states2 - row2[p:, p:],
+        lag=pair2[:d, d:], vh=row2[:p, p:], v=row[:p], vv=row2[:p, :p],
+    )  # fmt: skip
+    return arena
 
 
 _INFINITE = (

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ..kernels.kalman.stream import forward
-from ..kernels.kalman.system import workspace
+from ..kernels.kalman.system import Workspace
 
 __all__ = ["KalmanStream"]
 
@@ -31,7 +31,8 @@ class KalmanStream:
 
     def __init__(self, model):
         model._check_constant()
-        self._x, self._w, _ = workspace(model.system, 1, model.direct)
+        space = Workspace(model.system, 1, model.direct)
+        self._x, self._places = space.x, space.places
         self._d, self._p = len(model.m), len(model.c)
         self._mean = np.zeros(self._d)
         self._covariance = np.zeros((self._d, self._d))
@@ -70,7 +71,7 @@ class KalmanStream:
         """
         row = self._row(observation)
         mean, covariance = np.empty(self._d), np.empty((self._d, self._d))
-        gained = forward(self._x, self._w, row, self.n_steps > 0, mean, covariance)
+        gained = forward(self._x, self._places, row, self.n_steps > 0, mean, covariance)
         if math.isnan(gained):
             raise ValueError(
                 "The numbers overflow: the observation is too large for its square to be a number, "

@@ -6,12 +6,10 @@ SystemError instead. So what was done in a longer array is copied back to the on
 """
 
 from ..options import helper, kernel
-from . import online as kalman_online
-from . import pieces as kalman_pieces
-from . import statistics as kalman_statistics
+from . import chunks, statistics
+from . import online as online_steps
 
-_expect, _expect_long = kalman_statistics.expect, kalman_pieces.expect_long
-_online = kalman_online.online
+_expect, _expect_long, _online = statistics.expect, chunks.expect_long, online_steps.online
 
 
 @helper
@@ -24,7 +22,7 @@ def _keep(y, places, x):
 
 @kernel
 def expect(x, places, *arguments):
-    """As ``kalman_statistics.expect``; returns a sequence and a step, or -1, -1."""
+    """As ``statistics.expect``; returns a sequence and a step, or -1, -1."""
     y, sequence, step = _expect(x, places, *arguments)
     _keep(y, places, x)
     return sequence, step
@@ -32,7 +30,7 @@ def expect(x, places, *arguments):
 
 @kernel
 def expect_long(x, places, *arguments):
-    """As ``kalman_pieces.expect_long``; returns a sequence and a step, or -1, -1."""
+    """As ``chunks.expect_long``; returns a sequence and a step, or -1, -1."""
     y, sequence, step = _expect_long(x, places, *arguments)
     _keep(y, places, x)
     return sequence, step
@@ -40,7 +38,7 @@ def expect_long(x, places, *arguments):
 
 @kernel
 def online(x, places, *arguments):
-    """As ``kalman_online.online``; returns a sequence, a step, and how many steps were taken."""
-    y, sequence, step, done = _online(x, places, *arguments)
+    """As ``online.online``; returns all but the array."""
+    y, sequence, step, done, log_likelihood = _online(x, places, *arguments)
     _keep(y, places, x)
-    return sequence, step, done
+    return sequence, step, done, log_likelihood

@@ -48,7 +48,7 @@ STEADY = 1e-15
 #: A pivot of the predicted covariance this small beside the variances that it is what is left of,
 #: those of this step and the largest there were, has lost its digits, and the smoother must not
 #: divide by it. Nor must it if its gain makes what is rounded of the next state so much larger, in
-#: standard deviations of the two filtered states. See kalman_square_root.
+#: standard deviations of the two filtered states. See square_root.py.
 LOST, LOST_BEFORE, LARGEST_GAIN = 1e-8, 1e-13, 1e3
 #: What is returned then instead of a step.
 TO_SQUARE_ROOTS = -2

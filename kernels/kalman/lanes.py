@@ -2,8 +2,8 @@
 
 They share all covariances, so that each step of the recursions is a product of one small matrix
 with as many vectors as there are sequences. A block ``y`` holds one row for each coordinate; the
-column of step t and lane l is ``t * width + l``. The recursions are those of kalman_filter and
-kalman_smoother, the sums those of kalman_statistics.
+column of step t and lane l is ``t * width + l``. The recursions are those of filter.py and
+smoother.py, the sums those of statistics.py.
 """
 
 import numpy as np
@@ -233,7 +233,7 @@ def smooth_lanes(
 
 @helper
 def add_lanes(x, w, order, at, width, n_steps, weights, with_rows, y):
-    """Add the products of the smoothed means of some sequences; see kalman_statistics."""
+    """Add the products of the smoothed means of some sequences; see statistics.py."""
     apart()
     d, p, dd, pp, sums = w.d, w.p, w.dd, w.pp, w.sums
     n_columns = n_steps * width

@@ -9,8 +9,11 @@ Whatever is held fixed, the others are the best given it. N is got from a factor
 scatter, and so is semidefinite whatever is rounded.
 """
 
+from functools import lru_cache
+
 from ..options import apart, helper, kernel
 from ..small_matrices import SINGULAR, factorize, solve
+from .layout import Arena, Layout
 
 #: What is done with a covariance.
 FIXED, FULL, DIAGONAL, SCALAR = 0, 1, 2, 3
@@ -84,9 +87,25 @@ def regress(x, scatter, mean, n, k, l, free_matrix, free_offset, mode, W, w, N, 
                     x[N + i * k + i] = s / k
 
 
+def regression_arena(k, l) -> Arena:
+    """Arrays for :func:`maximum`, in the block ``regression``."""
+    return Arena(_regression_layout(k, l))
+
+
+@lru_cache(maxsize=64)
+def _regression_layout(k, l):
+    layout = Layout({"k": k, "l": l, "m": k + l})
+    layout.add(
+        "regression",
+        (("scatter", ("m", "m")), ("mean", ("m",)), ("W", ("k", "l")), ("w", ("k",)),
+         ("N", ("k", "k")), ("scratch", (2, "m", "m")), ("left", ("k",))),
+    )  # fmt: skip
+    return layout
+
+
 @kernel
 def maximum(x, k, l, n, free_matrix, free_offset, mode):
-    """:func:`regress` on an array that holds scatter, mean, W, w and N, then room to work."""
+    """:func:`regress` on an array that is laid out as :func:`regression_arena`."""
     m = k + l
     mean = m * m
     W = mean + m

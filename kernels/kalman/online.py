@@ -6,8 +6,9 @@ The system lies in the array that the kernels work in, and each step replaces it
 import numpy as np
 
 from ..options import apart, helper, kernel
-from ..small_matrices import clear
+from ..small_matrices import clear, set_columns, squares
 from .maximize import maximize, scratch_size
+from .observation import COMPLETE
 from .own import add_own
 from .statistics import expect
 
@@ -53,6 +54,24 @@ def move_reference(x, w, memory):
     _shift_second(x, sums.unseen, sums.unseen2, transitions + n - observed, d, dd, delta)
 
 
+@helper
+def _rest(x, w, X, kinds, starts, weights, low, high):
+    """``Σ |rest (v - c)|²`` over the complete rows of some sequences, which ``expect`` omits."""
+    apart()
+    p, room = w.p, w.room
+    total = 0.0
+    if x[w.whole.rest_rows] > 0.0:
+        for s in range(low, high):
+            weight = weights[s] if weights.shape[0] > 0 else 1.0
+            for t in range(starts[s], starts[s + 1]):
+                if kinds[t] == COMPLETE:
+                    for j in range(p):
+                        x[room.u + j] = X[t * p + j] - x[room.c + j]
+                    set_columns(x, w.whole.rest, p, w.pp, room.u, room.noise)
+                    total += weight * squares(x, room.noise, p)
+    return total
+
+
 @kernel
 def online(
     x, places, X, kinds, starts, shares, weights, center, batch_size, rhos, modes, memory
@@ -60,8 +79,9 @@ def online(
     """Online steps over all sequences in order, ``batch_size`` at a time.
 
     ``memory`` are running sums, which are updated, or empty if the model is the memory. Returns
-    the array, the sequence and step that have no density, or -1, and the number of steps taken;
-    a step of -2 says that the model's own statistics are infinite.
+    the array, the sequence and step that have no density, or -1, the number of steps taken, and
+    the sum of the sequences' log-likelihoods, each under the model of its step, times their
+    weights. A step of -2 says that the model's own statistics are infinite.
     """
     w = places[0]
     sums = w.sums
@@ -80,6 +100,7 @@ def online(
             y[i] = x[i]
         x = y
     none = np.empty(0)
+    log_likelihood = 0.0
     for step in range(rhos.shape[0]):
         low = step * batch_size
         high = min(low + batch_size, n_sequences)
@@ -89,10 +110,12 @@ def online(
             x, places, X, kinds, starts, order, shares[low:high], weights, center, False, True, none
         )
         if sequence >= 0:
-            return x, sequence, failed, step
+            return x, sequence, failed, step, log_likelihood
         total = x[sums.weight]
         if total == 0.0:
             continue
+        rest = _rest(x, w, X, kinds, starts, weights, low, high)
+        log_likelihood += x[sums.log_likelihood] - 0.5 * rest
         rho = rhos[step]
         if memory.shape[0] > 0:
             move_reference(x, w, memory)
@@ -112,10 +135,10 @@ def online(
                     s = low + ascending[i]
                     share[i] = (weights[s] if weights.shape[0] > 0 else 1.0) / total
                 if not add_own(x, w, lengths[ascending], share, center):
-                    return x, low, -2, step
+                    return x, low, -2, step, log_likelihood
                 for i in range(size):
                     if i < fixed or i >= fixed + w.dd:
                         s = rho * saved[i] / total + (1.0 - rho) * x[sums.weight + i]
                         x[sums.weight + i] = s
         maximize(x, w, center, modes, w.records)
-    return x, -1, -1, rhos.shape[0]
+    return x, -1, -1, rhos.shape[0], log_likelihood

@@ -1,4 +1,4 @@
-"""The model's own statistics ``S(Θ)``: what the sums of kalman_statistics are on average.
+"""The model's own statistics ``S(Θ)``: what the sums of statistics.py are on average.
 
     μ₁ = m, U₁ = V;  μ' = A μ + b,  U' = A U Aᵀ + Q,  Cov(h', h) = A U
 

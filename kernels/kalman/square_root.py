@@ -21,7 +21,7 @@ So the smoother is, with Cov(y) = γᵀγ given all observations,
     ĥ = f + Φᵀy,   V = (γΦ)ᵀ(γΦ),   Cov(h', h) = (γ'Φ')ᵀ(γ'Ey'ᵀDᵀΦ)
 
 Every factor of these products is at most one, so that nothing is magnified. Records are those of
-kalman_filter, with D in the place of J and a root of D₂D₂ᵀ in that of B.
+filter.py, with D in the place of J and a root of D₂D₂ᵀ in that of B.
 """
 
 import numpy as np
@@ -261,7 +261,7 @@ def _write(x, a, n, out, t):
 
 @helper
 def smooth_covariances_by_roots(x, w, X, kinds, start, n_steps, index, first, each, each_lag):
-    """As ``kalman_smoother.smooth_covariances``."""
+    """As ``smoother.smooth_covariances``."""
     apart()
     d, p, room, where, sums = w.d, w.p, w.room, w.record, w.covariances
     n = d * d

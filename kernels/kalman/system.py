@@ -6,54 +6,80 @@ import numpy as np
 
 from ..options import apart, helper
 from ..small_matrices import copy, pad, store_columns
+from .layout import Arena, Layout
 
-#: What there is for one kind of step: see kalman_observation.
-REDUCED = (("G", "p*rr"), ("minus_C", "d*rr"), ("Ct", "r*d"), ("Rt", "r*r"), ("rest", "p*pp"),
-           ("rest_rows", "1"), ("n_seen", "1"), ("half", "1"))  # fmt: skip
+# Shapes use the sizes d (states), p (observed coordinates) and r (see observation.py); dd, pp and
+# rr are the same, padded to whole SIMD vectors.
 
-#: What there is of each step that differs from the others: see kalman_filter.
-RECORD = (("gain", "r*dd"), ("whiten", "r*rr"), ("J", "d*dd"), ("F", "d*d"), ("B", "d*d"),
-          ("log_det", "1"), ("root", "d*d"), ("Ez", "d*r"), ("Ey", "d*d"))  # fmt: skip
-
-#: The sums of covariances of a sequence: see kalman_smoother.
-COVARIANCES = (("first", "d*d"), ("last", "d*d"), ("seen", "d*d"), ("unseen", "d*d"),
-               ("lag", "d*d"), ("vv", "p*p"), ("vh", "p*d"))  # fmt: skip
-
-#: The sums of statistics over sequences: see kalman_statistics.
-SUMS = (("weight", "1"), ("log_likelihood", "1"), ("transitions", "1"), ("observed", "1"),
-        ("rows", "1"), ("reference", "dd"), ("first", "dd"), ("first2", "d*dd"), ("last", "dd"),
-        ("last2", "d*dd"), ("seen", "dd"), ("seen2", "d*dd"), ("unseen", "dd"),
-        ("unseen2", "d*dd"), ("lag", "d*dd"), ("vh", "p*dd"), ("v", "pp"), ("vv", "p*pp")
-        )  # fmt: skip
-
-_ROOM = (
-    ("A", "d*d"), ("columns", "d*dd"), ("b", "dd"), ("Q", "d*d"), ("C", "p*d"), ("c", "p"),
-    ("R", "p*p"),
-    ("turned", "p*(d+p)"), ("factor", "p*p"), ("inverse", "p*p"), ("indices", "p"),
-    ("D", "p*d"), ("fill", "p*p"), ("Omega", "p*p"), ("solved", "p*p"), ("wide", "p*d"),
-    ("P", "d*d"), ("old", "d*d"), ("new", "d*d"), ("M", "d*r"), ("S", "r*r"), ("L", "r*r"),
-    ("Li", "r*r"), ("K", "d*r"), ("Kt", "d*r"), ("lower", "d*d"), ("AF", "d*d"), ("keep", "d*d"),
-    ("scratch", "d*d"), ("gain", "d*d"), ("left", "d*d"), ("V", "d*d"), ("lag", "d*d"),
-    ("u", "pp"), ("raw", "pp"), ("e", "rr"), ("z", "rr"), ("noise", "pp"), ("delta", "dd"),
-    ("singular", "1"), ("largest", "d"), ("U", "d*d"), ("Rroot", "r*r"),
-    ("square", "(r+d)*(r+2*d)"), ("stack", "4*d*d"), ("pivots", "d"),
-    ("left_root", "d*d"), ("info", "dd"),
+#: What there is for one kind of step: see observation.py.
+REDUCED = (
+    ("G", ("p", "rr")), ("minus_C", ("d", "rr")), ("Ct", ("r", "d")), ("Rt", ("r", "r")),
+    ("rest", ("p", "pp")), ("rest_rows", ()), ("n_seen", ()), ("half", ()),
 )  # fmt: skip
 
-#: The system: each has time as its first axis, of length one if it is constant, so that t has to
-#: be multiplied by the stride of its name; and of the first state m (d), V (d, d).
-_SYSTEM = (("m", "d"), ("V", "d*d"), ("A", "nA*d*d"), ("b", "nb*d"), ("Q", "nQ*d*d"),
-           ("C", "nC*p*d"), ("c", "nc*p"), ("R", "nR*p*p"))  # fmt: skip
-_STRIDES = (("A", "d*d*(nA>1)"), ("b", "d*(nb>1)"), ("Q", "d*d*(nQ>1)"), ("C", "p*d*(nC>1)"),
-            ("c", "p*(nc>1)"), ("R", "p*p*(nR>1)"))  # fmt: skip
+#: What there is of each step that differs from the others: see filter.py.
+RECORD = (
+    ("gain", ("r", "dd")), ("whiten", ("r", "rr")), ("J", ("d", "dd")), ("F", ("d", "d")),
+    ("B", ("d", "d")), ("log_det", ()), ("root", ("d", "d")), ("Ez", ("d", "r")),
+    ("Ey", ("d", "d")),
+)  # fmt: skip
 
-_SIZES = ("d", "p", "r", "dd", "rr", "pp")
+#: The sums of covariances of a sequence: see smoother.py.
+COVARIANCES = (
+    ("first", ("d", "d")), ("last", ("d", "d")), ("seen", ("d", "d")), ("unseen", ("d", "d")),
+    ("lag", ("d", "d")), ("vv", ("p", "p")), ("vh", ("p", "d")),
+)  # fmt: skip
+
+#: The sums of statistics over sequences: see statistics.py.
+SUMS = (
+    ("weight", ()), ("log_likelihood", ()), ("transitions", ()), ("observed", ()), ("rows", ()),
+    ("reference", ("dd",)), ("first", ("dd",)), ("first2", ("d", "dd")), ("last", ("dd",)),
+    ("last2", ("d", "dd")), ("seen", ("dd",)), ("seen2", ("d", "dd")), ("unseen", ("dd",)),
+    ("unseen2", ("d", "dd")), ("lag", ("d", "dd")), ("vh", ("p", "dd")), ("v", ("pp",)),
+    ("vv", ("p", "pp")),
+)  # fmt: skip
+
+_ROOM = (
+    ("A", ("d", "d")), ("columns", ("d", "dd")), ("b", ("dd",)), ("Q", ("d", "d")),
+    ("C", ("p", "d")), ("c", ("p",)), ("R", ("p", "p")),
+    ("turned", ("p", "d+p")), ("factor", ("p", "p")), ("inverse", ("p", "p")), ("indices", ("p",)),
+    ("D", ("p", "d")), ("fill", ("p", "p")), ("Omega", ("p", "p")), ("solved", ("p", "p")),
+    ("wide", ("p", "d")),
+    ("P", ("d", "d")), ("old", ("d", "d")), ("new", ("d", "d")), ("M", ("d", "r")),
+    ("S", ("r", "r")), ("L", ("r", "r")), ("Li", ("r", "r")), ("K", ("d", "r")),
+    ("Kt", ("d", "r")), ("lower", ("d", "d")), ("AF", ("d", "d")), ("keep", ("d", "d")),
+    ("scratch", ("d", "d")), ("gain", ("d", "d")), ("left", ("d", "d")), ("V", ("d", "d")),
+    ("lag", ("d", "d")),
+    ("u", ("pp",)), ("raw", ("pp",)), ("e", ("rr",)), ("z", ("rr",)), ("noise", ("pp",)),
+    ("delta", ("dd",)),
+    ("singular", ()), ("largest", ("d",)), ("U", ("d", "d")), ("Rroot", ("r", "r")),
+    ("square", ("r+d", "r+2d")), ("stack", (4, "d", "d")), ("pivots", ("d",)),
+    ("left_root", ("d", "d")), ("info", ("dd",)),
+)  # fmt: skip
+
+#: The first state, and what may have time as one more axis before: t has to be multiplied by the
+#: stride of its name, which is zero if it is constant.
+_FIRST = {"m": ("d",), "V": ("d", "d")}
+_VARYING = {"A": ("d", "d"), "b": ("d",), "Q": ("d", "d"),
+            "C": ("p", "d"), "c": ("p",), "R": ("p", "p")}  # fmt: skip
+
 #: ``varies`` says that the system changes with time, ``direct`` that R is singular at some step.
-_NUMBERS = (*_SIZES, "varies", "direct", "predicted", "states", "records")
+_NUMBERS = ("d", "p", "r", "dd", "rr", "pp", "varies", "direct", "predicted", "states", "records")
+
+_NAMES = {
+    "system": (*_FIRST, *_VARYING),
+    "stride": tuple(_VARYING),
+    "room": tuple(name for name, _ in _ROOM),
+    "whole": tuple(name for name, _ in REDUCED),
+    "partial": tuple(name for name, _ in REDUCED),
+    "covariances": tuple(name for name, _ in COVARIANCES),
+    "sums": tuple(name for name, _ in SUMS),
+    "record": (*(name for name, _ in RECORD), "size"),
+}
 
 
-def _record(fields, *more):
-    return np.dtype((np.record, [(name, np.int64) for name, _ in fields] + list(more)))
+def _record(names):
+    return np.dtype((np.record, [(name, np.int64) for name in names]))
 
 
 #: Sizes, and where everything begins in the array: the system, room to work in, complete and
@@ -64,14 +90,7 @@ PLACES = np.dtype(
         np.record,
         [
             *[(name, np.int64) for name in _NUMBERS],
-            ("system", _record(_SYSTEM)),
-            ("stride", _record(_STRIDES)),
-            ("room", _record(_ROOM)),
-            ("whole", _record(REDUCED)),
-            ("partial", _record(REDUCED)),
-            ("covariances", _record(COVARIANCES)),
-            ("sums", _record(SUMS)),
-            ("record", _record(RECORD, ("size", np.int64))),
+            *[(block, _record(names)) for block, names in _NAMES.items()],
         ],
     )
 )
@@ -80,14 +99,8 @@ PLACES = np.dtype(
 FIRST_RECORDS = 128
 
 
-class Names(dict):
-    """Where things begin, by name: what Python reads instead of the record, which is slow."""
-
-    __getattr__ = dict.__getitem__
-
-
-def workspace(system, longest, direct=False):
-    """The array to work in, holding a system; where everything in it begins, for kernels; by name.
+class Workspace(Arena):
+    """The array ``x`` that kernels work in, holding a system, and ``places``, where things begin.
 
     Parameters
     ----------
@@ -99,55 +112,69 @@ def workspace(system, longest, direct=False):
     direct : bool
         Whether R is singular.
     """
-    p, d = system["C"].shape[-2:]
-    lengths = tuple(
-        len(system[name]) if system[name].ndim == axes else 1
-        for name, axes in (("A", 3), ("b", 2), ("Q", 3), ("C", 3), ("c", 2), ("R", 3))
-    )
-    places, names, size = _places(d, p, longest, bool(direct), lengths)
-    x = np.zeros(size)
-    for name, _ in _SYSTEM:
-        flat = system[name].reshape(-1)
-        begin = names.system[name]
-        x[begin : begin + len(flat)] = flat
-    return x, places, names
+
+    def __init__(self, system, longest, direct=False):
+        p, d = system["C"].shape[-2:]
+        times = tuple(
+            len(system[name]) if system[name].ndim > len(shape) else None
+            for name, shape in _VARYING.items()
+        )
+        layout, self.places = _layout(d, p, longest, bool(direct), times)
+        super().__init__(layout)
+        self.system.put(**system)
+
+
+def sums_arena(d, p) -> Arena:
+    """Sums by themselves, as the memory of online learning."""
+    return Arena(_sums_layout(d, p))
 
 
 @lru_cache(maxsize=64)
-def _places(d, p, longest, direct, lengths):
-    r = p if direct else min(d, p)
+def _sums_layout(d, p):
+    layout = Layout(*_sizes(d, p, min(d, p)))
+    layout.add("sums", SUMS)
+    return layout
+
+
+def _sizes(d, p, r):
+    """The sizes that shapes use, and what views show of padded axes."""
     sizes = {"d": d, "p": p, "r": r, "dd": pad(d), "rr": pad(r), "pp": pad(p)}
-    values = {**sizes, **{f"n{name}": n for name, n in zip("AbQCcR", lengths, strict=True)}}
-    names = Names(sizes, varies=int(max(lengths) > 1), direct=int(direct))
-    names["stride"] = Names({name: _value(stride, values) for name, stride in _STRIDES})
-    end = 0
-    for block, fields in (
-        ("system", _SYSTEM), ("room", _ROOM), ("whole", REDUCED), ("partial", REDUCED),
-        ("covariances", COVARIANCES), ("sums", SUMS),
-    ):  # fmt: skip
-        names[block] = Names()
-        for name, size in fields:
-            names[block][name] = end
-            end += _value(size, values)
-    names["predicted"], names["states"] = end, end + longest * sizes["dd"]
-    names["records"] = end + 2 * longest * sizes["dd"]
-    names["record"] = Names(size=0)
-    for name, size in RECORD:
-        names["record"][name] = names.record.size
-        names["record"]["size"] += _value(size, values)
-    w = np.zeros(1, PLACES)
-    for name, value in names.items():
-        if isinstance(value, Names):
-            for inner, number in value.items():
-                w[name][inner] = number
-        else:
-            w[name] = value
-    return w, names, names.records + min(longest, FIRST_RECORDS) * names.record.size
+    sums = {"d+p": d + p, "r+d": r + d, "r+2d": r + 2 * d}
+    return {**sizes, **sums}, {"dd": d, "rr": r, "pp": p}
 
 
-def _value(expression, values):
-    """The value of an expression over sizes, one of those written above."""
-    return int(eval(expression, {"__builtins__": {}}, values))
+@lru_cache(maxsize=64)
+def _layout(d, p, longest, direct, times):
+    """Where everything lies, for Python and as kernels are told."""
+    sizes, shown = _sizes(d, p, p if direct else min(d, p))
+    record = Layout(sizes)
+    record.add("record", RECORD)
+    layout = Layout(sizes, shown)
+    varying = [
+        (name, shape if n is None else (n, *shape))
+        for (name, shape), n in zip(_VARYING.items(), times, strict=True)
+    ]
+    layout.add("system", [*_FIRST.items(), *varying])
+    for block, fields in (("room", _ROOM), ("whole", REDUCED), ("partial", REDUCED),
+                          ("covariances", COVARIANCES), ("sums", SUMS)):  # fmt: skip
+        layout.add(block, fields)
+    n_records = min(longest, FIRST_RECORDS)
+    layout.add(
+        "steps",
+        (("predicted", (longest, "dd")), ("states", (longest, "dd")),
+         ("records", (n_records, record.size))),
+    )  # fmt: skip
+    varies = {name: n is not None and n > 1 for name, n in zip(_VARYING, times, strict=True)}
+    begins = {block: layout.begins(block) for block in layout.blocks}
+    begins["stride"] = {
+        name: layout.stride("system", name) if varies[name] else 0 for name in _VARYING
+    }
+    begins["record"] = {**record.begins("record"), "size": record.size}
+    numbers = {**sizes, "varies": any(varies.values()), "direct": direct, **begins["steps"]}
+    entries = [numbers[name] for name in _NUMBERS]
+    for block, names in _NAMES.items():
+        entries += [begins[block][name] for name in names]
+    return layout, np.array(entries, np.int64).view(PLACES)
 
 
 @helper

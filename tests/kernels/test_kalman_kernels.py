@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from fastem.kalman.data import Observations, as_observations
+from fastem.kernels.kalman.chunks import chunks_of
 from fastem.kernels.kalman.filter import filter_covariances
 from fastem.kernels.kalman.observation import reduce
-from fastem.kernels.kalman.pieces import pieces_of
-from fastem.kernels.kalman.system import load_observation, load_transition, workspace
+from fastem.kernels.kalman.system import Workspace, load_observation, load_transition
 from fastem.kernels.options import kernel
 
 from cases.kalman import assert_same_sums, model, sums, with_gaps
@@ -144,7 +144,7 @@ def test_the_steady_state_equals_the_full_recursion(radius, gap):
                                    atol=1e-12)  # fmt: skip
     np.testing.assert_allclose(gains.sum(), log_likelihood, rtol=1e-10)
     if gap:
-        # After a gap the filter is steady again: all steps are those of the pieces before and
+        # After a gap the filter is steady again: all steps are those of the steps before and
         # after, which the covariances forget.
         w = v.copy()
         w[700:703] = np.nan
@@ -190,34 +190,34 @@ def textbook_sums(lds, v):
 
 @kernel
 def cut(x, places, X, kinds, index, first):
-    """How the kernels cut a sequence: lead, steps of a piece, pieces side by side, how often."""
+    """How the kernels cut a sequence: warm-up, steps of a chunk, chunks side by side, how often."""
     w = places[0]
     load_transition(x, w, 0)
     load_observation(x, w, 0)
     reduce(x, w, X, np.int64(-1), w.whole)
     x, _ = filter_covariances(x, w, X, kinds, 0, len(kinds), index, first)
-    return pieces_of(x, w, len(kinds), index, first)
+    return chunks_of(x, w, len(kinds), index, first)
 
 
 def cut_of(lds, v):
     m = model(lds)
-    x, w, _ = workspace(m.system, len(v), m.direct)
+    space = Workspace(m.system, len(v), m.direct)
     kinds = as_observations(v).kinds
     index, first = np.empty((2, len(v)), dtype=np.int64)
-    return cut(x, w, v.reshape(-1), kinds, index, first)
+    return cut(space.x, space.places, v.reshape(-1), kinds, index, first)
 
 
 @pytest.mark.parametrize(("d", "p"), [(1, 1), (2, 5), (5, 10), (4, 2)])
 @pytest.mark.parametrize("n_steps", [1200, 1201, 6007])
 @pytest.mark.parametrize("radius", [0.5, 0.95, 1.0])
-def test_pieces_of_a_long_sequence_are_the_full_recursion(d, p, n_steps, radius):
+def test_chunks_of_a_long_sequence_are_the_full_recursion(d, p, n_steps, radius):
     rng = np.random.default_rng(10 * d + p)
     lds = oracles.random_lds(d, p, rng, radius=radius)
     _, v = oracles.sample(lds, n_steps, rng)
-    lead, length, width, rounds = cut_of(lds, v)
+    warm_up, length, width, rounds = cut_of(lds, v)
     if n_steps > 6000:
-        assert lead > 0
-    assert 0 <= lead + width * length * rounds + lead <= n_steps
+        assert warm_up > 0
+    assert 0 <= 2 * warm_up + width * length * rounds <= n_steps
     expected, log_likelihood = textbook_sums(lds, v)
     got = model(lds).expect(v)
     for name, value in sums(got.statistics).items():
@@ -227,7 +227,7 @@ def test_pieces_of_a_long_sequence_are_the_full_recursion(d, p, n_steps, radius)
     assert got.log_likelihood == pytest.approx(log_likelihood, rel=1e-11)
 
 
-def test_pieces_of_weighted_sequences():
+def test_chunks_of_weighted_sequences():
     rng = np.random.default_rng(6)
     lds = oracles.random_lds(2, 3, rng)
     sequences = [oracles.sample(lds, T, rng)[1] for T in (2500, 1500, 900)]
@@ -240,7 +240,7 @@ def test_pieces_of_weighted_sequences():
 
 
 @pytest.mark.parametrize("case", ["slow", "short", "no noise"])
-def test_what_is_not_cut_into_pieces(case):
+def test_what_is_not_cut_into_chunks(case):
     rng = np.random.default_rng(7)
     lds = oracles.random_lds(2, 3, rng)
     _, v = oracles.sample(lds, 200 if case == "short" else 3000, rng)

@@ -1,10 +1,10 @@
-"""One long complete sequence, cut into pieces that go side by side in SIMD lanes.
+"""One long complete sequence, cut into chunks that go side by side in SIMD lanes.
 
 In the steady state filter and smoother are linear recursions with the matrices A (I - K C) and J.
-Where these shrink, a mean forgets where its recursion began: after some steps, the lead, nothing
-is left of it that a double could hold. So each piece begins a lead too early and ends a lead too
-late, at any state, and only what lies between is counted. The beginning of the sequence, where the
-filter is not steady yet, and its end are done one step after another.
+Where these shrink, a mean forgets where its recursion began: after some steps, the warm-up, nothing
+is left of it that a double could hold. So each chunk begins a warm-up too early and ends a warm-up
+too late, at any state, and only what lies between is counted. The beginning of the sequence, where
+the filter is not steady yet, and its end are done one step after another.
 """
 
 import numpy as np
@@ -20,13 +20,13 @@ from .statistics import add_covariances, add_means
 from .system import load_observation, load_transition
 
 #: What may be left of an error of the state, in standard deviations of the state. The state where
-#: a piece begins may be wrong by many.
+#: a chunk begins may be wrong by many.
 _FORGOTTEN = 1e-26
-#: Leads are whole multiples of this, up to so many.
-_LEAD, _MOST_LEADS = 16, 16
-#: A piece should be so many leads long, and at least so many.
-_LEADS_IN_PIECE, _LEAST_LEADS_IN_PIECE = 6, 2
-#: The fewest pieces side by side.
+#: A warm-up is a whole multiple of this, up to so many.
+_WARM_UP, _MOST_WARM_UPS = 16, 16
+#: A chunk should be so many warm-ups long, and at least so many.
+_WARM_UPS_IN_CHUNK, _LEAST_IN_CHUNK = 6, 2
+#: The fewest chunks side by side.
 _FEWEST = 8
 #: Sequences of fewer steps are hardly worth cutting.
 LONG = 512
@@ -58,17 +58,17 @@ def _steps_to_forget(matrix, unit):
         for j in range(d):
             step[i, j] = matrix[i, j] * unit[j] / unit[i]
     count = 1
-    while count < _LEAD:
+    while count < _WARM_UP:
         step = _product(step, step)
         count *= 2
     power = step
-    for leads in range(1, _MOST_LEADS + 1):
+    for warm_ups in range(1, _MOST_WARM_UPS + 1):
         largest = 0.0
         for i in range(d):
             for j in range(d):
                 largest = max(largest, abs(power[i, j]))
         if largest * d <= _FORGOTTEN:
-            return leads * _LEAD
+            return warm_ups * _WARM_UP
         power = _product(power, step)
     return 0
 
@@ -86,7 +86,7 @@ def _product(a, b):
 
 
 @helper
-def lead_of(x, w, record):
+def warm_up_of(x, w, record):
     """Steps after which filter and smoother have both forgotten where they began, or 0."""
     apart()
     d, dd, where = w.d, w.dd, w.record
@@ -109,8 +109,8 @@ def lead_of(x, w, record):
 
 
 @helper
-def pieces_of(x, w, n_steps, index, first):
-    """How a complete sequence is cut: steps of a lead and of a piece, pieces in a row, and rows.
+def chunks_of(x, w, n_steps, index, first):
+    """How a complete sequence is cut: steps of a warm-up and of a chunk, chunks in a row, and rows.
 
     All zero if it is too short, or forgets too slowly, or its covariances are singular.
     """
@@ -118,22 +118,22 @@ def pieces_of(x, w, n_steps, index, first):
     if x[w.room.singular] > 0.0:
         return 0, 0, 0, 0
     steady = first[index[n_steps - 1]]
-    if n_steps - steady < 2 * _LEAD * _FEWEST:
+    if n_steps - steady < 2 * _WARM_UP * _FEWEST:
         return 0, 0, 0, 0
-    lead = lead_of(x, w, w.records + index[n_steps - 1] * w.record.size)
-    middle = n_steps - steady - 2 * lead
+    warm_up = warm_up_of(x, w, w.records + index[n_steps - 1] * w.record.size)
+    middle = n_steps - steady - 2 * warm_up
     width = MOST
-    while width > _FEWEST and middle < width * _LEADS_IN_PIECE * lead:
+    while width > _FEWEST and middle < width * _WARM_UPS_IN_CHUNK * warm_up:
         width //= 2
-    if lead == 0 or middle < width * _LEAST_LEADS_IN_PIECE * lead:
+    if warm_up == 0 or middle < width * _LEAST_IN_CHUNK * warm_up:
         return 0, 0, 0, 0
-    rounds = max(1, middle // (width * _LEADS_IN_PIECE * lead))
-    return lead, middle // (width * rounds), width, rounds
+    rounds = max(1, middle // (width * _WARM_UPS_IN_CHUNK * warm_up))
+    return warm_up, middle // (width * rounds), width, rounds
 
 
 @helper
-def add_pieces(x, w, width, n_steps, begin, end, weight, y):
-    """Add the products of the smoothed means of steps ``begin .. end - 1`` of some pieces."""
+def add_chunks(x, w, width, n_steps, begin, end, weight, y):
+    """Add the products of the smoothed means of steps ``begin .. end - 1`` of some chunks."""
     apart()
     d, p, dd, sums = w.d, w.p, w.dd, w.sums
     n_columns = n_steps * width
@@ -170,10 +170,10 @@ def smooth_range(x, w, X, kinds, start, index, t, n_steps, begin, end):
 
 
 @helper
-def smooth_pieces(x, w, X, start, first, index, lead, length, width, rounds, weight, center):
-    """Add the statistics of the pieces from step ``first`` on; returns their log-likelihood."""
+def smooth_chunks(x, w, X, start, first, index, warm_up, length, width, rounds, weight, center):
+    """Add the statistics of the chunks from step ``first`` on; returns their log-likelihood."""
     apart()
-    n_steps = length + 2 * lead
+    n_steps = length + 2 * warm_up
     y = np.empty(block_size(w, n_steps, width))
     order = np.arange(width)
     starts = np.empty(width, np.int64)
@@ -182,12 +182,12 @@ def smooth_pieces(x, w, X, start, first, index, lead, length, width, rounds, wei
     total = 0.0
     for turn in range(rounds):
         for l in range(width):
-            starts[l] = start + first - lead + (turn * width + l) * length
+            starts[l] = start + first - warm_up + (turn * width + l) * length
         smooth_lanes(
-            x, w, X, starts, order, 0, width, n_steps, lead, lead + length, steady, center, y,
+            x, w, X, starts, order, 0, width, n_steps, warm_up, warm_up + length, steady, center, y,
             likelihoods,
         )  # fmt: skip
-        add_pieces(x, w, width, n_steps, lead, lead + length, weight, y)
+        add_chunks(x, w, width, n_steps, warm_up, warm_up + length, weight, y)
         for l in range(width):
             total += likelihoods[l]
     record = w.records + index[first] * w.record.size
@@ -197,7 +197,7 @@ def smooth_pieces(x, w, X, start, first, index, lead, length, width, rounds, wei
 
 @kernel
 def expect_long(x, places, X, kinds, starts, order, weights, center):
-    """As ``kalman_statistics.expect``, for a few complete sequences, long ones in pieces."""
+    """As ``statistics.expect``, for a few complete sequences, long ones in chunks."""
     w = places[0]
     load_transition(x, w, 0)
     load_observation(x, w, 0)
@@ -217,20 +217,20 @@ def expect_long(x, places, X, kinds, starts, order, weights, center):
         weight = weights[s] if weights.shape[0] > 0 else 1.0
         if weight == 0.0:
             continue
-        lead, length, width, rounds = pieces_of(x, w, n_steps, index, first)
+        warm_up, length, width, rounds = chunks_of(x, w, n_steps, index, first)
         # The first steps by themselves, or all of them.
-        middle = first[index[n_steps - 1]] + lead if lead > 0 else n_steps
-        n = middle + lead
+        middle = first[index[n_steps - 1]] + warm_up if warm_up > 0 else n_steps
+        n = middle + warm_up
         total = smooth_range(x, w, X, kinds, start, index, 0, n, 0, middle)
         add_means(x, w, X, kinds, start, n, 0, middle, weight, center, False)
-        if lead > 0:
-            total += smooth_pieces(
-                x, w, X, start, middle, index, lead, length, width, rounds, weight, center
+        if warm_up > 0:
+            total += smooth_chunks(
+                x, w, X, start, middle, index, warm_up, length, width, rounds, weight, center
             )
-            left = middle + rounds * width * length - lead
+            left = middle + rounds * width * length - warm_up
             n = n_steps - left
-            total += smooth_range(x, w, X, kinds, start, index, left, n, lead, n)
-            add_means(x, w, X, kinds, start + left, n, lead, n, weight, center, False)
+            total += smooth_range(x, w, X, kinds, start, index, left, n, warm_up, n)
+            add_means(x, w, X, kinds, start + left, n, warm_up, n, weight, center, False)
         smooth_covariances(x, w, X, kinds, start, n_steps, index, first, none, none)
         add_covariances(x, w, weight)
         x[w.sums.weight] += weight

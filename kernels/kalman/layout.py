@@ -1,0 +1,95 @@
+"""Named arrays in one flat array of doubles: offsets for kernels, NumPy views for Python."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+_BYTES = 8
+
+
+class Place(NamedTuple):
+    """Where an array lies: the index of its first number, and its shape and strides as a view."""
+
+    begin: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+class Layout:
+    """Blocks of named arrays that follow one another in a flat array.
+
+    Parameters
+    ----------
+    sizes : dict of int
+        The lengths of axes, by the names that shapes use.
+    shown : dict of int, optional
+        For sizes that include padding, how many entries a view shows.
+    """
+
+    def __init__(self, sizes, shown=None):
+        self._sizes, self._shown = sizes, shown or {}
+        #: How many numbers there are.
+        self.size = 0
+        #: The places of a block's arrays, by the name of the block.
+        self.blocks: dict[str, dict[str, Place]] = {}
+
+    def add(self, block, fields) -> None:
+        """Append a block of ``(name, shape)``, where a shape has names of sizes, or numbers."""
+        self.blocks[block] = {name: self._append(shape) for name, shape in fields}
+
+    def _append(self, shape):
+        stored = [self._sizes.get(axis, axis) for axis in shape]
+        shown = tuple(self._shown.get(axis, n) for axis, n in zip(shape, stored, strict=True))
+        strides, count = [], 1
+        for n in reversed(stored):
+            strides.insert(0, _BYTES * count)
+            count *= n
+        place = Place(self.size, shown, tuple(strides))
+        self.size += count
+        return place
+
+    def stride(self, block, name) -> int:
+        """How many numbers there are from one entry along an array's first axis to the next."""
+        return self.blocks[block][name].strides[0] // _BYTES
+
+    def begins(self, block) -> dict[str, int]:
+        """The index of the first number of each array of a block."""
+        return {name: place.begin for name, place in self.blocks[block].items()}
+
+
+class Block:
+    """The arrays of one block as attributes: each is a view of the flat array."""
+
+    __slots__ = ("_places", "_x")
+
+    def __init__(self, x, places):
+        self._x, self._places = x, places
+
+    def __getattr__(self, name) -> np.ndarray:
+        try:
+            begin, shape, strides = self._places[name]
+        except KeyError:
+            raise AttributeError(name) from None
+        return np.ndarray(shape, float, self._x, _BYTES * begin, strides)
+
+    def put(self, **values) -> None:
+        """Write some arrays; padding is left alone."""
+        for name, value in values.items():
+            getattr(self, name)[...] = value
+
+
+class Arena:
+    """A flat array ``x``, zero at first, whose blocks are attributes.
+
+    ``arena.sums.first2`` is the array ``first2`` of the block ``sums``, to be read or written.
+    """
+
+    def __init__(self, layout: Layout):
+        self.x = np.zeros(layout.size)
+        self._blocks = layout.blocks
+
+    def __getattr__(self, block) -> Block:
+        try:
+            return Block(self.x, self._blocks[block])
+        except KeyError:
+            raise AttributeError(block) from None
