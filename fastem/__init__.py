@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from .lengths import Lengths as Lengths
     from .mixture import GaussianMixture as GaussianMixture
     from .mixture import Mixture as Mixture
+    from .mixture_of_models import MixtureOfModels as MixtureOfModels
     from .saving import load as load
     from .saving import save as save
     from .statistics import Statistics as Statistics
@@ -60,6 +61,7 @@ ESTIMATORS = {
     "KalmanFilter": "kalman",
     "CompoundDirichlet": "dirichlet",
     "Dirichlet": "dirichlet",
+    "MixtureOfModels": "mixture_of_models",
 }
 
 #: Every other public name, and the module that it comes from.
@@ -78,7 +80,7 @@ FUNCTIONS = {
 #: The modules that are documented.
 MODULES = (
     "algebra", "data", "dirichlet", "distributed", "families", "hmm", "kalman", "kernels",
-    "matching", "mixture", "model", "simulated", "statistics", "stopping",
+    "matching", "mixture", "mixture_of_models", "model", "simulated", "statistics", "stopping",
 )  # fmt: skip
 
 _HOMES = {**ESTIMATORS, **FUNCTIONS}

@@ -56,7 +56,7 @@ class Components:
         It is the least over all orders, for up to six components; None if there are more, or if
         not all orders can be tried.
         """
-        n = self.family.size(self.packed)[0]
+        n = self.n_components
         if n > MOST:
             return None
         orders = all_orders(n)
@@ -71,6 +71,10 @@ class Components:
         except ValueError:
             # Some two components have no maximum together; they need not be together.
             return None
+
+    def pooling_gains(self, first, alphas, orders, horizon=None) -> np.ndarray | None:
+        """``Q`` of the combination with ``first`` for each order; None if it is not known."""
+        return None
 
     def may_order(self, first, orders):
         """Which orders of this model's components can be meant to be that of ``first``."""

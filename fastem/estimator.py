@@ -71,6 +71,8 @@ class Estimator(BaseEstimator):
     _more_online_settings: tuple[str, ...] = ()
     #: Observations of a mini-batch of a stream, where ``batch_size`` is None.
     _stream_batch = 1000
+    #: Whether an observation is a sequence, and not a row.
+    _learns_sequences = False
 
     # Supplied by each estimator --------------------------------------------------------------
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import Any, Protocol, Self
 
 import numpy as np
 
 from . import algebra
+from .data.rows import as_data
 from .statistics import Expectation, Learned, Statistics
 
 __all__ = ["Model"]
@@ -62,6 +64,10 @@ class Model(Protocol):
         """``Q(S, Θ)``: the expected log-likelihood of observed and hidden variables together."""
 
     # Inference --------------------------------------------------------------------------------
+
+    def tables(self, data: Any) -> Iterator[Any]:
+        """The tables of one pass over data in any form that the model accepts."""
+        return as_data(data).tables()
 
     @abstractmethod
     def log_likelihoods(self, data: Any) -> np.ndarray:

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from .. import checks
-from ..data.rows import as_data, read_rows
+from ..data.rows import read_rows
 from ..drawing import MOST_WORDS, draw_long_document, draw_topics, is_long
 from ..kernels.dirichlet import newton as kernels
 from ..lengths import Lengths
@@ -50,7 +50,7 @@ class DirichletModel(Model):
     def expect(self, data) -> Expectation:
         """``S(V|Θ)``: the mean over the points of ``log h``, and of the log-density."""
         sums, total, weight = np.zeros(len(self.alpha)), 0.0, 0.0
-        for table in as_data(data).tables():
+        for table in self.tables(data):
             for part in self._read(table.X, table.sample_weight):
                 sums += part[0]
                 total += part[1]
@@ -164,7 +164,7 @@ class DirichletModel(Model):
 
     def log_likelihoods(self, data) -> np.ndarray:
         """The log-density of each point."""
-        return np.concatenate([self._log_densities(table.X) for table in as_data(data).tables()])
+        return np.concatenate([self._log_densities(table.X) for table in self.tables(data)])
 
     def _log_densities(self, X):
         out = np.empty(len(X))
@@ -228,6 +228,9 @@ class CompoundDirichletModel(DirichletModel):
             Lengths(*tables.lengths()),
         )
 
+    def tables(self, data):
+        return as_documents(data).tables()
+
     def draw(self, n_samples, rng, horizon=None):
         """Documents from the model, as a sparse matrix (n_samples, D).
 
@@ -272,8 +275,7 @@ class CompoundDirichletModel(DirichletModel):
 
     def log_likelihoods(self, data) -> np.ndarray:
         """``log p(v)`` of each document, given its length, coefficient included."""
-        tables = as_documents(data).tables()
-        return np.concatenate([self._log_probabilities(table.X) for table in tables])
+        return np.concatenate([self._log_probabilities(t.X) for t in self.tables(data)])
 
     def _log_probabilities(self, X):
         X = as_counts(X)

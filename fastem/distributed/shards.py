@@ -22,7 +22,6 @@ from dask.delayed import Delayed, delayed
 from distributed import Client, Future, LocalCluster, default_client, wait
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.utils.validation import has_fit_parameter
 
 from ..data.remote import Remote
 from ..data.rows import Stream, is_stream
@@ -286,7 +285,7 @@ def add_up(parts: list[Delayed]) -> Delayed:
 
 def pieces_for(model, data, client, **given) -> list[Delayed]:
     """:func:`pieces_of`, with observations that are what the estimator learns from."""
-    return pieces_of(data, has_fit_parameter(model, "lengths"), client, **given)
+    return pieces_of(data, model._learns_sequences, client, **given)
 
 
 def pieces_of(data, of_sequences=False, client=None, **given) -> list[Delayed]:

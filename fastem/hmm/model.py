@@ -110,7 +110,7 @@ class HMMModel(Components, Model):
 
     def expect(self, data) -> Expectation:
         """``S(V|Θ)``: means over the sequences, and the mean log-likelihood."""
-        tables = self._tables(data)
+        tables = self.tables(data)
         parts = [part for part in map(self._expect_table, tables) if part is not None]
         if not parts:
             raise ValueError("The sample weights sum to zero: there is nothing to learn from.")
@@ -286,6 +286,11 @@ class HMMModel(Components, Model):
 
     # Aligning: see Components -----------------------------------------------------------------
 
+    @property
+    def n_components(self) -> int:
+        """The number of states."""
+        return len(self.startprob)
+
     def may_order(self, first, orders):
         """Which orders of this model's states have the same states absorbing as ``first``."""
         return (self.absorbing[orders] == first.absorbing).all(axis=1)
@@ -427,7 +432,7 @@ class HMMModel(Components, Model):
 
     # Passes over data ------------------------------------------------------------------------
 
-    def _tables(self, data):
+    def tables(self, data):
         """The tables of one pass; what nobody has looked at is checked."""
         looked_at = isinstance(data, Sequences) or getattr(data, "check", None) is not None
         for table in as_sequences(data).tables():
@@ -472,7 +477,7 @@ class HMMModel(Components, Model):
     def infer(self, data, *, posteriors=False):
         """Log-likelihood of each sequence, and the posterior of the state at each row."""
         scores, probabilities = [], []
-        for table in self._tables(data):
+        for table in self.tables(data):
             sweep = self._pass(table)
             out = np.zeros((len(table.X) if posteriors else 0, sweep.n_states))
             sweep.posteriors(out) if posteriors else sweep.score()
@@ -483,7 +488,7 @@ class HMMModel(Components, Model):
     def decode(self, data):
         """The likeliest path of each sequence: log-probabilities, and the state at each row."""
         scores, paths = [], []
-        for table in self._tables(data):
+        for table in self.tables(data):
             sweep = self._pass(table)
             states = np.zeros(len(table.X), dtype=np.int64)
             sweep.paths(states)

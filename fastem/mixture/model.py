@@ -213,6 +213,11 @@ class MixtureModel(Components, Model):
 
     # Aligning: see Components -----------------------------------------------------------------
 
+    @property
+    def n_components(self) -> int:
+        """The number of components."""
+        return len(self.weights)
+
     def matching_gains(self, other, horizon=None) -> Gains:
         """``w_h (log w̃_l + E_h[log p(x|l)])``."""
         relative = self.family.cross(self.packed, other.packed, horizon)
@@ -267,7 +272,7 @@ class MixtureModel(Components, Model):
 
     # Passes over data ------------------------------------------------------------------------
 
-    def _tables(self, data):
+    def tables(self, data):
         """The tables of one pass, whose rows kernels can take."""
         # The tables of estimators have been checked, once for all iterations.
         data_or_stream = as_data(data)
@@ -301,7 +306,7 @@ class MixtureModel(Components, Model):
     def _add_up(self, function, data):
         """The sum over chunks of what ``function(X, sample_weight, start, stop)`` returns."""
         total = None
-        for table in self._tables(data):
+        for table in self.tables(data):
             pieces = self.chunks(*table.X.shape)
             parts = in_order(
                 lambda piece, t=table: function(t.X, t.sample_weight, *piece), pieces, self.n_jobs
@@ -336,7 +341,7 @@ class MixtureModel(Components, Model):
 
     def log_likelihoods(self, data) -> np.ndarray:
         """The log-likelihood of each row."""
-        tables = as_data(data).tables()
+        tables = self.tables(data)
         return np.concatenate([self.infer(table.X, log_totals=True)[0] for table in tables])
 
     def expect_given(self, data, responsibilities) -> Statistics:
@@ -346,7 +351,7 @@ class MixtureModel(Components, Model):
         """
         offset = 0
         total = None
-        for table in self._tables(data):
+        for table in self.tables(data):
             for start, stop in self.chunks(*table.X.shape):
                 given = np.ascontiguousarray(
                     responsibilities(offset + start, offset + stop), dtype=float

@@ -10,6 +10,7 @@ import numpy as np
 import fastem
 
 from .. import checks
+from ..estimator import Estimator
 from ..families import Family
 from ..learning_rate import Decay
 from ..lengths import Lengths
@@ -32,17 +33,8 @@ def save(model, path) -> None:
     model : estimator
     path : str or path-like
     """
-    kinds = _kinds()
-    kind = type(model).__name__
-    if kinds.get(kind) is not type(model):
-        raise TypeError(f"Only fastem's own estimators can be saved; got {kind}.")
-    arrays, settings = {}, {"parameters": {}, "attributes": {}}
-    for name, value in model.get_params(deep=False).items():
-        _put(settings["parameters"], arrays, f"parameter.{name}", name, value)
-    learned = model._learned_attributes()
-    for name, value in vars(model).items():
-        if name in learned:
-            _put(settings["attributes"], arrays, f"attribute.{name}", name, value)
+    arrays = {}
+    kind, settings = _describe(model, arrays, "")
     files.write(path, kind, settings, arrays)
 
 
@@ -67,34 +59,8 @@ def load(path, *, families=()) -> Any:
         learned: other attributes, or arrays whose shapes do not agree.
     """
     kind, settings, arrays = files.read(path)
-    kinds = _kinds()
-    if kind not in kinds:
-        raise files.FileError(
-            f"{path} holds a {kind}, which this version of fastem does not know. "
-            "Upgrade fastem (pip install --upgrade fastem) to read it."
-        )
-    families = tuple(families)
     try:
-        parameters, attributes = settings["parameters"], settings["attributes"]
-        unknown = parameters.keys() - inspect.signature(kinds[kind]).parameters.keys()
-        if unknown:
-            raise files.FileError(
-                f"{path} holds a {kind} with the settings {sorted(unknown)}, which this version of "
-                "fastem does not know. Upgrade fastem (pip install --upgrade fastem) to read it."
-            )
-        model = kinds[kind](
-            **{name: _get(entry, arrays, families) for name, entry in parameters.items()}
-        )
-        model._validate_params()
-        unknown = attributes.keys() - set(model._learned_attributes())
-        if unknown:
-            raise files.FileError(
-                f"{path} holds a {kind} with the attributes {sorted(unknown)}, which this version "
-                "of fastem does not know. Upgrade fastem (pip install --upgrade fastem) to read it."
-            )
-        for name, entry in attributes.items():
-            setattr(model, name, _get(entry, arrays, families))
-        model._check_learned()
+        return _restore(kind, settings, arrays, tuple(families), path)
     except files.FileError:
         raise
     except (KeyError, AttributeError, TypeError, ValueError) as error:
@@ -102,6 +68,51 @@ def load(path, *, families=()) -> Any:
             f"{path} is damaged: it is not what fastem.save writes for a {kind} ({error}). Fetch "
             "it again from where it came, or save it anew."
         ) from error
+
+
+def _describe(model, arrays, prefix):
+    """The kind of an estimator, and its settings and attributes; arrays are put aside."""
+    kind = type(model).__name__
+    if _kinds().get(kind) is not type(model):
+        raise TypeError(f"Only fastem's own estimators can be saved; got {kind}.")
+    settings = {"parameters": {}, "attributes": {}}
+    for name, value in model.get_params(deep=False).items():
+        _put(settings["parameters"], arrays, f"{prefix}parameter.{name}", name, value)
+    learned = model._learned_attributes()
+    for name, value in vars(model).items():
+        if name in learned:
+            _put(settings["attributes"], arrays, f"{prefix}attribute.{name}", name, value)
+    return kind, settings
+
+
+def _restore(kind, settings, arrays, families, path):
+    """The inverse of :func:`_describe`."""
+    kinds = _kinds()
+    upgrade = "of fastem does not know. Upgrade fastem (pip install --upgrade fastem) to read it."
+    if kind not in kinds:
+        raise files.FileError(f"{path} holds a {kind}, which this version {upgrade}")
+    parameters, attributes = settings["parameters"], settings["attributes"]
+    unknown = parameters.keys() - inspect.signature(kinds[kind]).parameters.keys()
+    if unknown:
+        raise files.FileError(
+            f"{path} holds a {kind} with the settings {sorted(unknown)}, which this version "
+            f"{upgrade}"
+        )
+
+    def get(entry):
+        return _get(entry, arrays, families, path)
+
+    model = kinds[kind](**{name: get(entry) for name, entry in parameters.items()})
+    model._validate_params()
+    unknown = attributes.keys() - set(model._learned_attributes())
+    if unknown:
+        raise files.FileError(
+            f"{path} holds a {kind} with the attributes {sorted(unknown)}, which this version "
+            f"{upgrade}"
+        )
+    for name, entry in attributes.items():
+        setattr(model, name, get(entry))
+    model._check_learned()
     return model
 
 
@@ -117,6 +128,15 @@ def _put(entries, arrays, key, name, value):
             arrays[f"{key}.{part}"] = array
         kind = "statistics" if isinstance(value, Statistics) else "lengths"
         entries[name] = {kind: {part: f"{key}.{part}" for part in parts}}
+    elif isinstance(value, Estimator):
+        entries[name] = {"estimator": list(_describe(value, arrays, f"{key}."))}
+    elif isinstance(value, list) and any(isinstance(item, Estimator) for item in value):
+        entries[name] = {
+            "estimators": [
+                list(_describe(item, arrays, f"{key}.{number}."))
+                for number, item in enumerate(value)
+            ]
+        }
     elif isinstance(value, Family):
         entries[name] = {"family": value.to_settings()}
     elif type(value) is Decay:
@@ -145,8 +165,12 @@ def _put(entries, arrays, key, name, value):
         entries[name] = {"value": value}
 
 
-def _get(entry, arrays, families):
+def _get(entry, arrays, families, path):
     ((kind, content),) = entry.items()
+    if kind == "estimator":
+        return _restore(*content, arrays, families, path)
+    if kind == "estimators":
+        return [_restore(*item, arrays, families, path) for item in content]
     if kind in ("statistics", "lengths"):
         made = Statistics if kind == "statistics" else Lengths
         for key in content.values():
@@ -161,5 +185,5 @@ def _get(entry, arrays, families):
     if kind == "array":
         return arrays[content]
     if kind == "dict":
-        return {name: _get(item, arrays, families) for name, item in content.items()}
+        return {name: _get(item, arrays, families, path) for name, item in content.items()}
     return tuple(content) if kind == "tuple" else content

@@ -1,0 +1,298 @@
+"""``fastem.MixtureOfModels``: clusters of sequences, documents or rows, each with its own model."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Self
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from .. import algebra
+from ..data.remote import sample_of
+from ..estimator import Estimator
+from ..learning_rate import DEFAULT_RATE
+from ..notices import warn
+from ..sklearn_compat import Interval, fit_context
+from ..stopping import Tolerance
+from .model import ModelMixture
+
+__all__ = ["MixtureOfModels"]
+
+# The initialization compares so many observations for each member, and so many in all.
+_CANDIDATES = 10
+_COMPARED = 500
+# The rate of the online step from the model of all data to one for a single observation.
+_RATE = 4.0
+
+
+class MixtureOfModels(Estimator):
+    """A mixture whose components are models of any kind.
+
+    It clusters whole observations: sequences by hidden Markov models or Kalman filters, documents
+    by compound Dirichlet distributions, rows by mixtures.
+
+    Parameters
+    ----------
+    estimator : estimator
+        What each component is, with its settings: any estimator of fastem. It is not changed.
+    n_components : int, default=2
+        The number of components.
+    tol : float, default=1e-3
+        EM stops when the mean log-likelihood of an observation changes by less.
+    max_iter : int, default=100
+        The largest number of iterations of EM.
+    n_init : int, default=1
+        The number of initializations, of which the best is kept.
+    random_state : int, RandomState instance or None, default=None
+        For the initialization.
+    warm_start : bool, default=False
+        Whether ``fit`` continues from the last fit.
+    verbose : int, default=0
+        1: print some iterations; 2: with times.
+    verbose_interval : int, default=10
+    learning_rate, batch_size, memory
+        Of online learning, as for :class:`~fastem.GaussianMixture`.
+    fixed : iterable of str, default=()
+        ``"weights"`` to keep the weights. What the members keep is a setting of ``estimator``.
+    n_jobs : int or None, default=None
+        Threads; None: as many as there are cores, one inside a worker. The result does not depend
+        on it.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (n_components,)
+    members_ : list of estimators
+        One for each component, fitted.
+    converged_, n_iter_, lower_bound_, lower_bounds_, n_steps_, n_observations_, n_features_in_
+        As for :class:`~fastem.GaussianMixture`.
+
+    Notes
+    -----
+    Priors of the members have no influence here.
+
+    Examples
+    --------
+    Sequences that stay in a state, and sequences that leave it at once:
+
+    >>> import numpy as np
+    >>> import fastem
+    >>> rng = np.random.default_rng(0)
+    >>> slow = [np.repeat(rng.integers(2, size=10), 4)[:, None] for _ in range(20)]
+    >>> fast = [rng.integers(2, size=40)[:, None] for _ in range(20)]
+    >>> member = fastem.CategoricalHMM(2, random_state=0)
+    >>> model = fastem.MixtureOfModels(member, 2, random_state=0).fit(slow + fast)
+    >>> labels = model.predict(slow + fast)
+    >>> bool(labels[0] != labels[-1])
+    True
+    """
+
+    _parameter_constraints = {  # noqa: RUF012 (scikit-learn's convention)
+        "estimator": [Estimator],
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0.0, None, closed="left")],
+        "max_iter": [Interval(Integral, 0, None, closed="left")],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+        "warm_start": ["boolean"],
+        "verbose": ["verbose"],
+        "verbose_interval": [Interval(Integral, 1, None, closed="left")],
+        **Estimator._online_constraints,
+    }
+    _learned_kinds = {  # noqa: RUF012
+        **Estimator._learned_kinds,
+        "members_": lambda value: (
+            isinstance(value, list) and all(isinstance(member, Estimator) for member in value)
+        ),
+    }
+
+    def __init__(
+        self, estimator, n_components=2, *, tol=1e-3, max_iter=100, n_init=1, random_state=None,
+        warm_start=False, verbose=0, verbose_interval=10, learning_rate=DEFAULT_RATE,
+        batch_size=None, memory="model", fixed=(), n_jobs=None,
+    ):  # fmt: skip
+        self.estimator = estimator
+        self.n_components = n_components
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_init = n_init
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.verbose_interval = verbose_interval
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.memory = memory
+        self.fixed = fixed
+        self.n_jobs = n_jobs
+
+    # The model and its data --------------------------------------------------------------------
+
+    @property
+    def _learns_sequences(self):
+        return self.estimator._learns_sequences
+
+    @property
+    def _stream_batch(self):
+        return self.estimator._stream_batch
+
+    def _parameter_attributes(self):
+        return ("weights_",)
+
+    def _model(self):
+        members = [member._model() for member in self.members_]
+        return ModelMixture(
+            self.weights_, members, fixed=self._fixed_names(("weights",)), n_jobs=self.n_jobs
+        )
+
+    def _set_model(self, model):
+        self.weights_ = np.array(model.weights)
+        self.members_ = [self._member(member) for member in model.members]
+
+    def _member(self, model=None):
+        """An estimator like the one given, with the columns of the data, and with a model."""
+        member = clone(self.estimator)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self, name):
+                setattr(member, name, getattr(self, name))
+        if model is not None:
+            member._set_model(model)
+        return member
+
+    def _check_data(self, X, *, reset, once=False, **given):
+        given = {name: value for name, value in given.items() if value is not None}
+        member = clone(self.estimator) if reset else self._member()
+        if not reset:
+            member._set_model(self.members_[0]._model())
+        data = member._check_data(X, reset=reset, once=once, **given)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if reset and hasattr(member, name):
+                setattr(self, name, getattr(member, name))
+        return data
+
+    # Learning --------------------------------------------------------------------------------
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X, y=None, lengths=None, sample_weight=None, cut_off=None) -> Self:
+        """Fit by batch EM, from ``n_init`` initializations, and keep the best.
+
+        Parameters
+        ----------
+        X
+            Data that the ``fit`` method of ``estimator`` accepts.
+        y : ignored
+        lengths, sample_weight, cut_off : optional
+            As for the ``fit`` method of ``estimator``, if it has them.
+
+        Returns
+        -------
+        self
+        """
+        self._fit(X, lengths=lengths, sample_weight=sample_weight, cut_off=cut_off)
+        return self
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def partial_fit(self, X, y=None, lengths=None, sample_weight=None, cut_off=None) -> Self:
+        """Learn online from new observations; the parameters are those of :meth:`fit`."""
+        return self._partial_fit(X, lengths=lengths, sample_weight=sample_weight, cut_off=cut_off)
+
+    def _stopping_rule(self, data):
+        before = self.lower_bound_ if self._resumes() else -np.inf
+        return Tolerance(
+            self.max_iter, self.tol, before=before, verbose=self.verbose,
+            verbose_interval=self.verbose_interval,
+        )  # fmt: skip
+
+    def _warn_of_end(self, rule):
+        if not rule.converged and self.max_iter > 0:
+            warn("EM did not converge. Try a larger max_iter or tol.", ConvergenceWarning)
+
+    def _initial_models(self, data):
+        random_state = check_random_state(self.random_state)
+        # A stream shows its columns when it is read.
+        tables = list(sample_of(data).tables())
+        table = tables[0].joined(tables) if len(tables) > 1 else tables[0]
+        self.n_features_in_ = table.X.shape[1]
+        for _ in range(self.n_init):
+            yield self._initial_model(table, random_state)
+
+    def _initial_model_online(self, table):
+        self.n_features_in_ = table.X.shape[1]
+        return self._initial_model(table, check_random_state(self.random_state))
+
+    def _initial_model(self, table, random_state):
+        """Members near single observations that are unlike each other.
+
+        From the model of all data, an online step with each of some observations gives candidates.
+        Those are chosen, one after another, under which the observations are likeliest.
+        """
+        whole = self._member()._initial_model_online(table)
+        weights = table.sample_weight
+        counted = np.arange(len(table)) if weights is None else np.flatnonzero(weights)
+        if len(counted) < self.n_components:
+            raise ValueError(
+                f"n_components is {self.n_components}, and there are only {len(counted)} "
+                "observations."
+            )
+        compared = random_state.permutation(counted)[:_COMPARED]
+        singles = [table.part(i, i + 1) for i in compared]
+        shown = table.joined(singles) if len(singles) > 1 else singles[0]
+        tried = singles[: _CANDIDATES * self.n_components]
+        candidates = [algebra.online(whole, single, _RATE)[0] for single in tried]
+        scores = np.stack([model.log_likelihoods(shown) for model in candidates])
+        scores = np.maximum(scores, -1e300)  # what is impossible can be compared, too
+        chosen, best = [], np.full(len(shown), -np.inf)
+        for _ in range(self.n_components):
+            totals = np.maximum(scores, best).sum(axis=1)
+            totals[chosen] = -np.inf
+            chosen.append(int(np.argmax(totals)))
+            best = np.maximum(best, scores[chosen[-1]])
+        weights = np.full(self.n_components, 1.0 / self.n_components)
+        return ModelMixture(
+            weights, [candidates[i] for i in chosen], fixed=self._fixed_names(("weights",)),
+            n_jobs=self.n_jobs,
+        )  # fmt: skip
+
+    # Using the model -------------------------------------------------------------------------
+
+    def _tables(self, X, lengths, cut_off):
+        check_is_fitted(self)
+        data = self._check_data(X, lengths=lengths, cut_off=cut_off, reset=False, once=True)
+        return self._model(), data.tables()
+
+    def score_samples(self, X, lengths=None, *, cut_off=None) -> np.ndarray:
+        """The log-likelihood of each observation."""
+        model, tables = self._tables(X, lengths, cut_off)
+        return np.concatenate([model.log_likelihoods(table) for table in tables])
+
+    def score(self, X, y=None, lengths=None, sample_weight=None, *, cut_off=None) -> float:
+        """The mean log-likelihood of an observation."""
+        log_likelihoods = self.score_samples(X, lengths, cut_off=cut_off)
+        return float(np.average(log_likelihoods, weights=sample_weight))
+
+    def predict_proba(self, X, lengths=None, *, cut_off=None) -> np.ndarray:
+        """The probability of each component for each observation."""
+        model, tables = self._tables(X, lengths, cut_off)
+        return np.concatenate([model.responsibilities(table) for table in tables])
+
+    def predict(self, X, lengths=None, *, cut_off=None) -> np.ndarray:
+        """The likeliest component of each observation."""
+        return self.predict_proba(X, lengths, cut_off=cut_off).argmax(axis=1)
+
+    def sample(self, n_samples=1, horizon=None):
+        """Draw observations from the model, as a table of rows or of sequences.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        horizon : optional
+            The size of an observation, such as the length of a sequence; by default as learned.
+        """
+        check_is_fitted(self)
+        if n_samples < 1:
+            raise ValueError(f"n_samples must be 1 or more; got {n_samples}.")
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        return self._model().draw(n_samples, rng, horizon)

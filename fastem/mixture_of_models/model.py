@@ -1,0 +1,241 @@
+"""A mixture whose components are models of any kind, as four functions.
+
+It uses the :class:`~fastem.model.Model` interface of its members and nothing else.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import logsumexp
+
+from .. import checks
+from ..components import Components, Gains
+from ..kernels.mixture.online import LEAST_SHARE
+from ..model import Model
+from ..revival import revival
+from ..statistics import Expectation, Statistics
+
+__all__ = ["Horizons", "ModelMixture"]
+
+
+class Horizons(tuple):
+    """The horizon of each member."""
+
+
+class ModelMixture(Components, Model):
+    """A mixture ``p(v) = Σ_k w_k p_k(v)``. The member, and what it hides, are hidden.
+
+    Parameters
+    ----------
+    weights : array of shape (K,)
+    members : sequence of Model
+        All of one kind and size.
+    fixed : iterable of str
+        ``"weights"`` if :meth:`maximize` should leave them alone.
+    n_jobs : int, optional
+        Threads of the members.
+    """
+
+    def __init__(self, weights, members, *, fixed=(), n_jobs=None):
+        weights, members = checks.numbers("weights", weights), tuple(members)
+        checks.shaped("weights", weights, (len(members),), f" for {len(members)} members")
+        checks.check_probabilities("weights", weights)
+        for member in members[1:]:
+            members[0].check_same_kind(member)
+        members = tuple(member.with_n_jobs(n_jobs) for member in members)
+        vars(self).update(weights=weights, members=members, fixed=frozenset(fixed), n_jobs=n_jobs)
+
+    # The four functions ---------------------------------------------------------------------
+
+    def expect(self, data) -> Expectation:
+        """``S(V|Θ)``: responsibilities ``γ_k``, and the statistics of the members weighted by them."""
+        return sum(map(self._expect_table, self.tables(data)))
+
+    def own(self, horizon=None) -> Statistics:
+        """``S(Θ) = (w_k, w_k S(Θ_k))``."""
+        horizons = self._horizons(horizon)
+        parts = (m.own(h) * w for m, h, w in zip(self.members, horizons, self.weights, strict=True))
+        return _joined(self.weights, parts)
+
+    def maximize(self, statistics: Statistics) -> ModelMixture:
+        """``M(S)``: ``w_k ∝ s_k``, and each member at the maximum of its own statistics."""
+        mass, parts = self._split(statistics)
+        least = LEAST_SHARE * mass.sum()
+        members = [
+            member.maximize(part) if m > least else member
+            for member, part, m in zip(self.members, parts, mass, strict=True)
+        ]
+        weights = self.weights
+        if "weights" not in self.fixed:
+            weights = np.maximum(mass, least)
+            weights = weights / weights.sum()
+        return self._with(weights, members)
+
+    def log_joint(self, statistics: Statistics) -> float:
+        """``Q(S, Θ) = Σ_k s_k log w_k + Q(S_k, Θ_k)``."""
+        mass, parts = self._split(statistics)
+        seen = mass > 0
+        choice = float(mass[seen] @ self._log_weights[seen])
+        pairs = zip(self.members, parts, seen, strict=True)
+        return choice + sum(member.log_joint(part) for member, part, s in pairs if s)
+
+    # Inference --------------------------------------------------------------------------------
+
+    def tables(self, data):
+        return self.members[0].tables(data)
+
+    def log_joints(self, data) -> np.ndarray:
+        """``log w_k + log p_k(v)`` for each member and observation."""
+        return self._log_weights[:, None] + np.stack(
+            [m.log_likelihoods(data) for m in self.members]
+        )
+
+    def log_likelihoods(self, data) -> np.ndarray:
+        """The log-likelihood of each observation."""
+        return logsumexp(self.log_joints(data), axis=0)
+
+    def responsibilities(self, data) -> np.ndarray:
+        """The probability of each member for each observation, (n_observations, K)."""
+        log_joints = self.log_joints(data)
+        return np.exp(log_joints - logsumexp(log_joints, axis=0)).T
+
+    def draw(self, n_samples, rng, horizon=None):
+        """Observations from the model, those of the first member first."""
+        counts = rng.multinomial(n_samples, self.weights / self.weights.sum())
+        members = zip(self.members, counts, self._horizons(horizon), strict=True)
+        drawn = [m.draw(int(n), rng, h) for m, n, h in members if n > 0]
+        tables = [table for data in drawn for table in self.tables(data)]
+        return tables[0].joined(tables) if len(tables) > 1 else tables[0]
+
+    def _expect_table(self, table):
+        log_joints = self.log_joints(table)
+        totals = logsumexp(log_joints, axis=0)
+        w = np.ones(len(table)) if table.sample_weight is None else table.sample_weight
+        weight = float(w.sum())
+        if not weight > 0:
+            return 0
+        # An observation of no weight is left out, whatever it is.
+        score = float(totals[w > 0] @ w[w > 0]) / weight
+        gamma = np.exp(log_joints - np.where(np.isfinite(totals), totals, 0.0)) * w
+        mass = gamma.sum(axis=1) / weight
+        # A member that is responsible for nothing has statistics of no mass, in the right shapes.
+        expectations = [
+            m.expect(table.reweighted(g) if g.any() else table)
+            for m, g in zip(self.members, gamma, strict=True)
+        ]
+        parts = (e.statistics * m for e, m in zip(expectations, mass, strict=True))
+        horizons = Horizons(e.horizon for e in expectations)
+        return Expectation(_joined(mass, parts), score, weight, horizons)
+
+    # Parameters and statistics ------------------------------------------------------------------
+
+    @property
+    def _log_weights(self):
+        with np.errstate(divide="ignore"):
+            return np.log(self.weights)
+
+    @property
+    def parameters(self) -> dict[str, np.ndarray]:
+        """All parameters by name: ``weights``, and ``member0_...`` and so on."""
+        return dict(_named("weights", self.weights, (m.parameters for m in self.members)))
+
+    def with_parameters(self, parameters) -> ModelMixture:
+        """The same kind of model with other parameters."""
+        parts = [_part(parameters, k) for k in range(len(self.members))]
+        pairs = zip(self.members, parts, strict=True)
+        return self._with(parameters["weights"], [m.with_parameters(p) for m, p in pairs])
+
+    def _with(self, weights, members):
+        return ModelMixture(weights, members, fixed=self.fixed, n_jobs=self.n_jobs)
+
+    def with_n_jobs(self, n_jobs):
+        return ModelMixture(self.weights, self.members, fixed=self.fixed, n_jobs=n_jobs)
+
+    def _split(self, statistics):
+        mass = checks.block(checks.statistics_of(statistics), "mass", self.weights.shape)
+        return mass, [Statistics(**_part(statistics, k)) for k in range(len(mass))]
+
+    def check_statistics(self, statistics: Statistics) -> None:
+        """Raise ``ValueError`` unless these are finite statistics of such a model."""
+        for member, part in zip(self.members, self._split(statistics)[1], strict=True):
+            member.check_statistics(part)
+
+    def check_same_kind(self, other) -> None:
+        """Raise ``ValueError`` unless ``other`` is a mixture of as many models of the same kind."""
+        if not isinstance(other, ModelMixture) or len(self.members) != len(other.members):
+            raise ValueError("Models of different kinds: a mixture of models, and another model.")
+        self.members[0].check_same_kind(other.members[0])
+
+    def _horizons(self, horizon):
+        return horizon if isinstance(horizon, Horizons) else Horizons([horizon] * len(self.members))
+
+    def with_horizon(self, horizon) -> ModelMixture:
+        pairs = zip(self.members, self._horizons(horizon), strict=True)
+        return self._with(self.weights, [m.with_horizon(h) for m, h in pairs])
+
+    def after_learning_from(self, table, n_before) -> ModelMixture:
+        members = [member.after_learning_from(table, n_before) for member in self.members]
+        return self._with(self.weights, members)
+
+    def revived(self, inertia, gained, observation, horizon=None) -> Statistics:
+        more = revival(inertia["mass"], gained["mass"], observation)
+        if not more.any():
+            return inertia
+        triples = zip(self.members, self._horizons(horizon), more, strict=True)
+        return inertia + _joined(more, (m.own(h) * more_k for m, h, more_k in triples))
+
+    def rules_out(self, statistics) -> bool:
+        mass, parts = self._split(statistics)
+        seen = mass > 0
+        members = zip(self.members, parts, seen, strict=True)
+        return bool((seen & (self.weights == 0)).any()) or any(
+            member.rules_out(part) for member, part, s in members if s
+        )
+
+    def without_noise(self) -> ModelMixture:
+        members = [member.without_noise() for member in self.members]
+        same = all(one is other for one, other in zip(members, self.members, strict=True))
+        return self if same else self._with(self.weights, members)
+
+    # Alignment: see Components ------------------------------------------------------------------
+
+    @property
+    def n_components(self) -> int:
+        """The number of members."""
+        return len(self.members)
+
+    def matching_gains(self, other, horizon=None) -> Gains:
+        """``w_h (log w̃_l + Q(S(Θ_h), Θ̃_l))``, each member brought to the other first."""
+        gains = np.full((len(self.members), len(other.members)), -np.inf)
+        for h, (member, size) in enumerate(zip(self.members, self._horizons(horizon), strict=True)):
+            for l, partner in enumerate(other.members):
+                own = member.brought_to(partner, size).own(size)
+                if not partner.rules_out(own):
+                    value = other._log_weights[l] + partner.log_joint(own)
+                    gains[h, l] = self.weights[h] * value if self.weights[h] > 0 else 0.0
+        return Gains(gains)
+
+    def reordered(self, order) -> ModelMixture:
+        return self._with(self.weights[order], [self.members[k] for k in order])
+
+    def arranged(self, other, horizon=None) -> ModelMixture:
+        triples = zip(self.members, other.members, self._horizons(horizon), strict=True)
+        members = [m.brought_to(partner, h) for m, partner, h in triples]
+        same = all(one is two for one, two in zip(members, self.members, strict=True))
+        return self if same else self._with(self.weights, members)
+
+
+def _named(name, first, parts):
+    yield name, first
+    for k, part in enumerate(parts):
+        for inner, value in part.items():
+            yield f"member{k}_{inner}", value
+
+
+def _joined(mass, parts):
+    return Statistics(**dict(_named("mass", mass, parts)))
+
+
+def _part(named, k):
+    prefix = f"member{k}_"
+    return {name[len(prefix) :]: v for name, v in named.items() if name.startswith(prefix)}
