@@ -1,8 +1,14 @@
 """Hidden Markov models: ``from fastem.hmm import GaussianHMM``."""
 
-from .discrete import CategoricalHMM, MultinomialHMM, PoissonHMM
-from .gaussian import GaussianHMM
-from .gaussian_mixtures import GMMHMM
-from .general import HMM
+from ..stopping import ConvergenceMonitor
+from .estimators import GMMHMM, HMM, CategoricalHMM, GaussianHMM, MultinomialHMM, PoissonHMM
 
-__all__ = ["GMMHMM", "HMM", "CategoricalHMM", "GaussianHMM", "MultinomialHMM", "PoissonHMM"]
+__all__ = [
+    "GMMHMM",
+    "HMM",
+    "CategoricalHMM",
+    "ConvergenceMonitor",
+    "GaussianHMM",
+    "MultinomialHMM",
+    "PoissonHMM",
+]

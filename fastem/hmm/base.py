@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Self
 
@@ -10,21 +9,20 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from .. import checks
 from ..data.batches import check_total
 from ..data.remote import Remote, sample_of
 from ..data.sequences import Sequences, SequenceStream, as_sequences
 from ..estimator import Estimator, is_count
-from ..families import Family
 from ..learning_rate import DEFAULT_RATE
 from ..lengths import Lengths
 from ..notices import warn
 from ..sklearn_compat import Interval, StrOptions, fit_context
 from ..stopping import ConvergenceMonitor, Monitored
-from .checks import check_possible, check_values
+from .chain import Chain, Shown, absorbing_states
+from .checks import check_possible
+from .emissions import Emissions
 from .inference import HMMInference
 from .model import HMMModel
-from .priors import dirichlet_mode
 
 __all__ = ["BaseHMM"]
 
@@ -53,37 +51,19 @@ class BaseHMM(HMMInference, Estimator):
         "lengths_": lambda value: isinstance(value, Lengths) and value.lengths[0] >= 1,
         "n_sequences_": is_count,
     }
-    #: The letter that stands for each attribute in ``params`` and ``init_params``.
-    _letters = {"startprob": "s", "transmat": "t"}  # noqa: RUF012
-    #: What the family calls the parameters that are shown under another name.
-    _family_names = {}  # noqa: RUF012
     _stream_batch = 100
-    #: Whether the chain of the start is drawn at random.
-    _random_chain = True
+    #: Whether the chain is drawn at random to begin with, as in hmmlearn. An even one leaves it to
+    #: the emissions to tell the states apart, and ends in fewer poor maxima.
+    _draws_chain = True
     #: The model; tests put a naive one in its place.
     _model_class = HMMModel
 
     def __init__(
-        self,
-        n_components=1,
-        startprob_prior=1.0,
-        transmat_prior=1.0,
-        algorithm="viterbi",
-        random_state=None,
-        n_iter=10,
-        tol=1e-2,
-        verbose=False,
-        params="st",
-        init_params="st",
-        implementation="log",
-        *,
-        absorbing=None,
-        learning_rate=DEFAULT_RATE,
-        batch_size=None,
-        memory="model",
-        fixed=(),
-        n_jobs=None,
-    ):
+        self, n_components=1, startprob_prior=1.0, transmat_prior=1.0, algorithm="viterbi",
+        random_state=None, n_iter=10, tol=1e-2, verbose=False, params="st", init_params="st",
+        implementation="log", *, absorbing=None, learning_rate=DEFAULT_RATE, batch_size=None,
+        memory="model", fixed=(), n_jobs=None,
+    ):  # fmt: skip
         self.n_components = n_components
         self.startprob_prior = startprob_prior
         self.transmat_prior = transmat_prior
@@ -102,153 +82,101 @@ class BaseHMM(HMMInference, Estimator):
         self.fixed = fixed
         self.n_jobs = n_jobs
 
-    # Supplied by each estimator --------------------------------------------------------------
-
-    def _family(self) -> Family:
-        """The family of the emissions."""
-        raise AttributeError(f"{type(self).__name__} has no family.")
-
-    def _emission_names(self) -> tuple[str, ...]:
-        """The names of the emissions' attributes, without the underscore."""
-        return tuple(name for name in self._letters if name not in ("startprob", "transmat"))
-
-    def _emission_shapes(self, n_columns) -> dict[str, tuple[int, ...]]:
-        """The shapes of the emissions' attributes for data of so many columns."""
-        raise AttributeError(f"{type(self).__name__} has no emissions.")
-
-    def _to_family(self, emissions) -> dict[str, np.ndarray]:
-        """The family's parameters from the emissions' attributes."""
-        return {self._family_name(name): array for name, array in emissions.items()}
-
-    def _from_family(self, parameters) -> dict[str, np.ndarray]:
-        """The emissions' attributes from the family's parameters."""
-        return {name: parameters[self._family_name(name)] for name in self._emission_names()}
-
-    def _start_emissions(self, data, wanted, n_columns) -> dict[str, np.ndarray]:
-        """First values for the ``wanted`` emission parameters, by the attributes' names."""
-        raise AttributeError(f"{type(self).__name__} has no start.")
-
-    def _step_emissions(self, model, statistics, n_sequences) -> dict[str, np.ndarray]:
-        """The family's parameters after a batch step, priors included."""
-        parameters = model.maximize(statistics).parameters
-        return {name: parameters[name] for name in model.family.parameter_names}
-
-    def _n_emission_parameters(self, n_columns) -> dict[str, int]:
-        """How many free numbers each emission parameter has."""
-        raise AttributeError(f"{type(self).__name__} has no emissions.")
-
-    def _emit(self, random_state) -> Callable:
-        """A function that draws a row from a state, as hmmlearn would."""
-        raise AttributeError(f"{type(self).__name__} has no emissions.")
-
     # The model -------------------------------------------------------------------------------
 
-    def _family_name(self, name):
-        return self._family_names.get(name, name)
+    def _emissions(self) -> Emissions:
+        """The emissions that the settings describe."""
+        raise NotImplementedError
 
-    def _absorbing(self) -> tuple[int, ...]:
-        """The absorbing states, checked."""
-        if self.absorbing is None:
-            return ()
-        states = np.atleast_1d(np.asarray(self.absorbing))
-        whole = states.ndim == 1 and (states.dtype.kind in "iu" or states.size == 0)
-        if not whole or len(set(states.tolist())) < len(states):
-            raise ValueError(
-                f"absorbing must be a list of states, each once; got {self.absorbing!r}."
-            )
-        for state in states:
-            if not 0 <= state < self.n_components:
-                raise ValueError(
-                    f"absorbing: {state} is not one of the states 0 .. {self.n_components - 1}."
-                )
-        if len(states) == self.n_components:
-            raise ValueError("absorbing: at least one state must not be absorbing.")
-        return tuple(sorted(int(state) for state in states))
+    def _chain(self) -> Chain:
+        """The chain that the settings describe."""
+        absorbing = absorbing_states(self.absorbing, self.n_components)
+        return Chain(self.n_components, absorbing, self.startprob_prior, self.transmat_prior)
+
+    def _shown(self) -> tuple[Shown, ...]:
+        """Which attribute shows which parameter of the model."""
+        return (*Chain.shown, *self._emissions().shown)
+
+    def _parameter_attributes(self):
+        return tuple(shown.attribute for shown in self._shown())
 
     def _held(self) -> tuple[str, ...]:
         """The model's names of the parameters that learning leaves alone."""
-        names = ("startprob", "transmat", *self._emission_names())
-        known = set(self._letters.values())
+        table = self._shown()
+        names = tuple(shown.name for shown in table)
+        letters = sorted({shown.letter for shown in table})
         for letter in self.params:
-            if letter not in known:
+            if letter not in letters:
                 raise ValueError(
-                    f"params: {letter!r} stands for nothing; the letters are "
-                    f"{sorted(known)}, for {list(self._letters)}."
+                    f"params: {letter!r} stands for nothing; the letters are {letters}, for "
+                    f"{list(names)}."
                 )
-        held = set(self._fixed_names(names))
-        held |= {name for name in names if self._letters.get(name, "e") not in self.params}
-        return tuple(self._family_name(name) for name in names if name in held)
+        fixed = self._fixed_names(names)
+        return tuple(
+            shown.parameter
+            for shown in table
+            if shown.name in fixed or shown.letter not in self.params
+        )
 
     def _set_model(self, model):
         """Show a model's parameters as attributes."""
         parameters = model.parameters
-        # Copies, so that changing an attribute changes nothing that was given or is shared.
-        self.startprob_ = np.array(parameters["startprob"])
-        self.transmat_ = np.array(parameters["transmat"])
-        for name, array in self._from_family(parameters).items():
-            setattr(self, self._attribute(name), np.array(array))
-        self._learned = {name: getattr(self, name) for name in self._attributes()}
+        values = {**parameters, **self._emissions().to_values(parameters)}
+        for shown in self._shown():
+            # Copies, so that changing an attribute changes nothing that was given or is shared.
+            setattr(self, shown.attribute, np.array(values[shown.name]))
+        self._learned = {name: getattr(self, name) for name in self._parameter_attributes()}
         self._keep_told(model.told_dead)
         if model.horizon is not None:
             self.lengths_ = model.horizon
 
     def _model(self):
         """The model that the attributes describe, whoever set them."""
-        emissions = {name: self._emission(name) for name in self._emission_names()}
-        n_columns = self._n_columns(emissions)
+        emissions = self._emissions()
+        values = self._values(emissions)
+        n_columns = emissions.n_columns(values)
         if n_columns is not None:
-            self._check_shapes(emissions, n_columns)
-        return self._make_model(self.startprob_, self.transmat_, emissions)
+            self._check_shapes(emissions, values, n_columns)
+        return self._make_model(emissions, values)
 
-    def _emission(self, name):
-        return checks.numbers(f"{name}_", getattr(self, self._attribute(name)))
+    def _values(self, emissions, but=()):
+        """What the attributes show, by the names of parameters, ``but`` for some of them."""
+        values = {shown.name: getattr(self, shown.attribute)
+                  for shown in self._shown() if shown.name not in but}  # fmt: skip
+        for shown in emissions.shown:
+            if shown.name in values:
+                values[shown.name] = emissions.value(shown.name, values[shown.name])
+        return values
 
-    def _n_columns(self, emissions) -> int | None:
-        """The number of columns of the data that go with these parameters, if they tell."""
-        return None
-
-    def _check_shapes(self, emissions, n_columns):
-        for name, shape in self._emission_shapes(n_columns).items():
-            if emissions[name].shape != shape:
+    def _check_shapes(self, emissions, values, n_columns):
+        for name, shape in emissions.shapes(n_columns).items():
+            if values[name].shape != shape:
                 raise ValueError(
                     f"{name}_ must have the shape {shape} for {self.n_components} states and data "
-                    f"of {n_columns} columns; got {emissions[name].shape}."
+                    f"of {n_columns} columns; got {values[name].shape}."
                 )
 
-    def _make_model(self, startprob, transmat, emissions):
-        n_states = self.n_components
-        startprob = _probabilities("startprob_", startprob, (n_states,))
-        absorbing = self._absorbing()
-        transmat = np.array(checks.numbers("transmat_", transmat))
-        if transmat.shape == (n_states, n_states):
-            for state in absorbing:
-                # A chain never leaves an absorbing state; its row may be left out.
-                if not transmat[state].any():
-                    transmat[state, state] = 1.0
-        transmat = _probabilities("transmat_", transmat, (n_states, n_states))
-        for state in absorbing:
-            if transmat[state, state] != 1.0:
-                raise ValueError(
-                    f"State {state} is absorbing, but transmat_[{state}] leads elsewhere: it must "
-                    "be all zeros but for a one on the diagonal."
-                )
+    def _make_model(self, emissions, values):
+        chain = self._chain()
+        startprob, transmat = chain.checked(values["startprob"], values["transmat"])
         return self._model_class(
-            self._family(), startprob, transmat, self._to_family(emissions), absorbing=absorbing,
-            fixed=self._held(), horizon=getattr(self, "lengths_", None), n_jobs=self.n_jobs,
+            emissions.family, startprob, transmat, emissions.to_parameters(values),
+            absorbing=chain.absorbing, fixed=self._held(),
+            horizon=getattr(self, "lengths_", None), n_jobs=self.n_jobs,
             told_dead=set(getattr(self, "_told_dead", ())),
         )  # fmt: skip
 
-    def _attribute(self, name):
-        """The attribute that holds a parameter."""
-        return f"{name}_"
+    @property
+    def n_features(self) -> int:
+        """The number of columns."""
+        emissions = self._emissions()
+        absent = [shown.name for shown in self._shown() if not hasattr(self, shown.attribute)]
+        n_columns = emissions.n_columns(self._values(emissions, but=absent))
+        return self.n_features_in_ if n_columns is None else n_columns
 
-    def _attributes(self):
-        return tuple(
-            self._attribute(name) for name in ("startprob", "transmat", *self._emission_names())
-        )
-
-    def _parameter_attributes(self):
-        return self._attributes()
+    @n_features.setter
+    def n_features(self, n_features):
+        self.n_features_in_ = int(n_features)
 
     @property
     def monitor_(self) -> ConvergenceMonitor:
@@ -283,12 +211,8 @@ class BaseHMM(HMMInference, Estimator):
                 "absorbing states. Leave it out, or name them: absorbing=[...]."
             )
         table = Sequences(X, table.lengths, table.sample_weight, table.cut_off, missing=False)
-        table.missing = check_values(table, self._support(reset), n_before)
+        table.missing = self._emissions().check(table, n_before, reset=reset)
         return table
-
-    def _support(self, reset):
-        """The family whose support the rows must be in."""
-        return self._family()
 
     def _check_data(
         self, X, lengths=None, sample_weight=None, cut_off=None, *, reset, once=False
@@ -317,75 +241,64 @@ class BaseHMM(HMMInference, Estimator):
                 self.n_features_in_ = n_columns
                 vars(self).pop("feature_names_in_", None)
 
-    # The start -------------------------------------------------------------------------------
+    # The initialization ----------------------------------------------------------------------
 
-    def _needs_start(self, name, overwrite):
-        """Whether the start decides on a parameter, and not the user."""
-        attribute = self._attribute(name)
-        if not hasattr(self, attribute):
-            return True
-        if not (overwrite and self._letters.get(name, "e") in self.init_params):
-            return False
-        learned = vars(self).get("_learned", {}).get(attribute)
-        by_hand = not hasattr(self, "n_iter_") if learned is None else (
-            not np.array_equal(getattr(self, attribute), learned)
-        )  # fmt: skip
-        if by_hand:
-            warn(
-                f"{name}_ was set, and is overwritten by the start because init_params "
-                f"contains {self._letters.get(name, 'e')!r}.",
-                UserWarning,
-            )
-        return True
+    def _is_initialized(self, shown, overwrite):
+        """Whether the initialization decides on a parameter, and not the user."""
+        overwrite = overwrite and shown.letter in self.init_params
+        return overwrite or not hasattr(self, shown.attribute)
 
-    def _start(self, data, *, overwrite=True):
+    def _initial_model(self, data, *, overwrite=True):
         """The first model; what the user set stays unless ``overwrite`` and ``init_params``."""
-        n_columns = self.n_features_in_
-        self._begin(data, overwrite)
-        data = sample_of(data)
-        n_states = self.n_components
-        random_state = check_random_state(self.random_state)
-        even = np.full(n_states, 1.0 / n_states)
-        absorbing = self._absorbing()
-        # Random chains are hmmlearn's start. Where it has none, an even one leaves it to the
-        # emissions to tell the states apart, and ends in fewer poor maxima.
-        drawn = self._random_chain and not absorbing
-        startprob, transmat = None, None
-        if self._needs_start("startprob", overwrite):
-            startprob = _finite(random_state.dirichlet(even)) if drawn else even
-        if self._needs_start("transmat", overwrite):
-            if drawn:
-                transmat = _finite(random_state.dirichlet(even, size=n_states))
+        n_columns, seed = self.n_features_in_, self.random_state
+        wanted = [shown.name for shown in self._shown() if self._is_initialized(shown, overwrite)]
+        emissions = self._fitted_emissions(data, wanted)
+        self._warn_of_overwriting(wanted)
+        chain = self._chain()
+        values = chain.initialize(wanted, check_random_state(seed), drawn=self._draws_chain)
+        if any(shown.name in wanted for shown in emissions.shown):
+            values |= emissions.initialize(
+                sample_of(data), wanted, n_columns, seed, chain.absorbing
+            )
+        values |= self._values(emissions, but=wanted)
+        self._check_shapes(emissions, values, n_columns)
+        return self._make_model(emissions, values)
+
+    def _fitted_emissions(self, data, wanted):
+        """The emissions, of the sizes that the data have."""
+        emissions = self._emissions()
+        for shown in emissions.shown if emissions.sized_by_data else ():
+            if shown.name in wanted:
+                # Old sizes go with old parameters.
+                vars(self).pop(shown.attribute, None)
+        emissions = emissions.fitted_to(data, wanted)
+        for attribute, found in emissions.found.items():
+            setattr(self, attribute, found)
+        return emissions
+
+    def _warn_of_overwriting(self, wanted):
+        """Warn of parameters that the user set, and that the initialization decides on."""
+        learned = vars(self).get("_learned", {})
+        for name, letter, _, attribute in self._shown():
+            if name not in wanted or not hasattr(self, attribute):
+                continue
+            if attribute in learned:
+                by_hand = not np.array_equal(getattr(self, attribute), learned[attribute])
             else:
-                transmat = np.repeat(even[None], n_states, axis=0)
-            for state in absorbing:
-                transmat[state] = np.eye(n_states)[state]
-        names = self._emission_names()
-        wanted = [name for name in names if self._needs_start(name, overwrite)]
-        started = self._start_emissions(data, wanted, n_columns) if wanted else {}
-        emissions = {
-            name: started[name] if name in wanted else self._emission(name) for name in names
-        }
-        self._check_shapes(emissions, n_columns)
-        startprob = self.startprob_ if startprob is None else startprob
-        transmat = self.transmat_ if transmat is None else transmat
-        return self._make_model(startprob, transmat, emissions)
+                by_hand = not hasattr(self, "n_iter_")
+            if by_hand:
+                warn(
+                    f"{name}_ was set, and is overwritten by the start because init_params "
+                    f"contains {letter!r}.",
+                    UserWarning,
+                )
 
-    def _begin(self, data, overwrite):
-        """Find out from the data what the family needs to know."""
+    def _n_free(self, model):
+        """The number of free parameters, by their letters."""
+        return {**self._chain().n_free(), **self._emissions().n_free(model)}
 
-    def _n_parameters(self):
-        """How many free numbers each parameter has."""
-        n_states = self.n_components
-        return {
-            "startprob": n_states - 1,
-            "transmat": (n_states - len(self._absorbing())) * (n_states - 1),
-            **self._n_emission_parameters(self.n_features_in_),
-        }
-
-    def _warn_of_few_rows(self, data):
-        counts = self._n_parameters()
-        n_free = sum(count for name, count in counts.items() if self._is_learned(name))
+    def _warn_of_few_rows(self, model, data):
+        n_free = sum(n for letter, n in self._n_free(model).items() if letter in self.params)
         if isinstance(data, Sequences) and data.X.size < n_free:
             warn(
                 f"Fitting a model with {n_free} free numbers to only {data.X.size} data points "
@@ -393,9 +306,6 @@ class BaseHMM(HMMInference, Estimator):
                 "more data.",
                 RuntimeWarning,
             )
-
-    def _is_learned(self, name):
-        return self._letters.get(name, "e") in self.params
 
     # Learning --------------------------------------------------------------------------------
 
@@ -446,8 +356,9 @@ class BaseHMM(HMMInference, Estimator):
         self._held()
 
     def _initial_models(self, data):
-        yield self._start(data)
-        self._warn_of_few_rows(data)
+        model = self._initial_model(data)
+        self._warn_of_few_rows(model, data)
+        return [model]
 
     def _stopping_rule(self, data):
         def check(model, expectation):
@@ -467,21 +378,12 @@ class BaseHMM(HMMInference, Estimator):
         """The next model of batch EM, priors included."""
         # Priors count as observations, so that totals are needed, not means.
         statistics, n_sequences = expectation.statistics, expectation.weight
+        new = {
+            **self._emissions().maximize(model, statistics, n_sequences),
+            **self._chain().maximize(model, statistics, n_sequences),
+        }
         parameters = model.parameters
-        new = self._step_emissions(model, statistics, n_sequences)
-        new["startprob"] = dirichlet_mode(
-            statistics["start"] * n_sequences,
-            _shaped("startprob_prior", self.startprob_prior, parameters["startprob"].shape),
-            parameters["startprob"],
-        )
-        new["transmat"] = dirichlet_mode(
-            statistics["transitions"] * n_sequences,
-            _shaped("transmat_prior", self.transmat_prior, parameters["transmat"].shape),
-            parameters["transmat"],
-        )
-        for name, array in new.items():
-            if name not in model.fixed:
-                parameters[name] = array
+        parameters |= {name: array for name, array in new.items() if name not in model.fixed}
         return model.with_parameters(parameters)
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -509,9 +411,6 @@ class BaseHMM(HMMInference, Estimator):
 
     _more_online_settings = ("absorbing", "params")
 
-    def _has_learned(self):
-        return all(hasattr(self, name) for name in self._attributes())
-
     def _before_learning(self, *, started):
         self._held()
         if started:
@@ -519,7 +418,10 @@ class BaseHMM(HMMInference, Estimator):
 
     def _initial_model_online(self, table):
         check_total(table.sample_weight, table.observation_name)
-        return self._start(table, overwrite=False)
+        model = self._initial_model(table, overwrite=False)
+        # The tables that follow are checked against it.
+        self._set_model(model)
+        return model
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -528,26 +430,3 @@ class BaseHMM(HMMInference, Estimator):
 
 
 _MONITORED = ("tol", "n_iter", "verbose")
-
-
-def _finite(rows):
-    """Rows of probabilities as they were drawn, or even where the draw came to nothing."""
-    return np.where(np.isfinite(rows), rows, 1.0 / rows.shape[-1])
-
-
-def _shaped(name, prior, shape):
-    prior = np.asarray(prior, dtype=float)
-    try:
-        return np.broadcast_to(prior, shape)
-    except ValueError:
-        raise ValueError(
-            f"{name} must be a number, or have the shape {shape}; got {prior.shape}."
-        ) from None
-
-
-def _probabilities(name, array, shape):
-    """An array whose last axis holds probabilities, checked."""
-    array = checks.numbers(name, array)
-    checks.shaped(name, array, shape, f" for {shape[0]} states")
-    checks.check_probabilities(name, array)
-    return array

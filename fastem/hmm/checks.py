@@ -18,7 +18,7 @@ _WHERE_TO_LOOK = (
 )
 
 
-def check_values(table, family, n_before=0) -> bool:
+def check_values(table, family, n_before=0, check=None) -> bool:
     """Raise ``ValueError`` for a row outside the support; return whether some entries are missing.
 
     Parameters
@@ -27,8 +27,10 @@ def check_values(table, family, n_before=0) -> bool:
     family : Family
     n_before : int, default=0
         How many sequences came before these: errors count from the first.
+    check : callable, optional
+        What is called with rows in place of ``family.check``.
     """
-    X = table.X
+    X, check = table.X, check or family.check
     missing = False
     for start in range(0, len(X), _CHECKED_ROWS):
         rows = X[start : start + _CHECKED_ROWS]
@@ -44,9 +46,9 @@ def check_values(table, family, n_before=0) -> bool:
             _check_missing(table, family, np.isnan(rows), start, n_before)
             missing = True
         try:
-            family.check(_filled(rows, family) if missing else rows)
+            check(_filled(rows, family) if missing else rows)
         except ValueError:
-            _find(table, family, start, n_before)
+            _find(table, family, check, start, n_before)
             raise
     return missing
 
@@ -74,12 +76,12 @@ def _place(table, row, n_before):
     return f"sequence {n_before + number}, row {row - int(table.starts[number])} of it"
 
 
-def _find(table, family, start, n_before):
+def _find(table, family, check, start, n_before):
     """Raise the family's error with the number of the sequence that is wrong."""
     if len(table) == 1 and n_before == 0:
         if start:
             try:
-                family.check(_filled(table.X[start : start + _CHECKED_ROWS], family))
+                check(_filled(table.X[start : start + _CHECKED_ROWS], family))
             except ValueError as error:
                 raise ValueError(f"{error} (counting rows from {start})") from None
         return
@@ -88,7 +90,7 @@ def _find(table, family, start, n_before):
         begin = int(table.starts[number])
         rows = table.X[begin : begin + int(table.lengths[number])]
         try:
-            family.check(_filled(rows, family))
+            check(_filled(rows, family))
         except ValueError as error:
             raise ValueError(f"In sequence {n_before + number}: {error}") from None
 
@@ -125,7 +127,7 @@ def check_possible(model, data, log_likelihood=-np.inf):
     n_before = 0
     # Data on other machines are not looked through.
     for table in data.tables() if hasattr(data, "tables") else ():
-        log_likelihoods, _ = model.infer(table)
+        log_likelihoods = model.log_likelihoods(table)
         counts = table.sample_weight is None or table.sample_weight > 0
         wrong = ~np.isfinite(log_likelihoods) & counts
         if wrong.any():

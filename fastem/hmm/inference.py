@@ -30,7 +30,7 @@ class HMMInference:
             As for :meth:`fit`.
         """
         model, data = self._usable(X, lengths, cut_off)
-        return float(sum(model.infer(table)[0].sum() for table in data.tables()))
+        return float(sum(model.log_likelihoods(table).sum() for table in data.tables()))
 
     def score_sequences(self, X, lengths=None, *, cut_off=None) -> np.ndarray:
         """The log-likelihood of each sequence.
@@ -41,7 +41,7 @@ class HMMInference:
             As for :meth:`fit`.
         """
         model, data = self._usable(X, lengths, cut_off)
-        return np.concatenate([model.infer(table)[0] for table in data.tables()])
+        return np.concatenate([model.log_likelihoods(table) for table in data.tables()])
 
     def score_samples(self, X, lengths=None, *, cut_off=None) -> tuple[float, np.ndarray]:
         """The log-likelihood of all sequences together, and the state probabilities of each row.
@@ -141,31 +141,21 @@ class HMMInference:
         random_state = check_random_state(
             self.random_state if random_state is None else random_state
         )
-        parameters = model.parameters
-        emit = self._emit(random_state)
-        cumulative = np.cumsum(parameters["transmat"], axis=1)
-        last = [np.flatnonzero(row)[-1] for row in parameters["transmat"]]
-        absorbing = set(self._absorbing())
+        states = []
 
-        def next_state(row, at_most):
-            # Rounding may leave the sum of a row below what is drawn.
-            return min(int(np.searchsorted(row, random_state.rand(), side="right")), at_most)
+        def recorded(path):
+            for state in path:
+                states.append(state)
+                yield state
 
-        state = currstate
-        if state is None:
-            start = parameters["startprob"]
-            state = next_state(np.cumsum(start), int(np.flatnonzero(start)[-1]))
-        states, rows = [int(state)], [emit(state)]
-        while len(states) < n_samples and states[-1] not in absorbing:
-            state = next_state(cumulative[state], int(last[state]))
-            states.append(state)
-            rows.append(emit(state))
-        return np.array(rows).reshape(len(rows), -1), np.array(states)
+        path = self._chain().path(model, n_samples, random_state, currstate)
+        X = self._emissions().draw(model, recorded(path), random_state)
+        return X, np.array(states)
 
     def get_stationary_distribution(self) -> np.ndarray:
         """The distribution over states that a step leaves as it is."""
         check_is_fitted(self)
-        if self._absorbing():
+        if self._chain().absorbing:
             raise ValueError("A chain that is absorbed has no stationary distribution.")
         transmat = self._model().parameters["transmat"]
         n_states = len(transmat)
@@ -177,18 +167,19 @@ class HMMInference:
 
     def aic(self, X, lengths=None, *, cut_off=None) -> float:
         """Akaike information criterion; the lower the better."""
-        log_likelihood, _ = self._score_and_count(X, lengths, cut_off)
-        return -2 * log_likelihood + 2 * sum(self._n_parameters().values())
+        log_likelihood, n_free, _ = self._criterion_parts(X, lengths, cut_off)
+        return -2 * log_likelihood + 2 * n_free
 
     def bic(self, X, lengths=None, *, cut_off=None) -> float:
         """Bayesian information criterion; the lower the better."""
-        log_likelihood, n_rows = self._score_and_count(X, lengths, cut_off)
-        return -2 * log_likelihood + sum(self._n_parameters().values()) * np.log(n_rows)
+        log_likelihood, n_free, n_rows = self._criterion_parts(X, lengths, cut_off)
+        return -2 * log_likelihood + n_free * np.log(n_rows)
 
-    def _score_and_count(self, X, lengths, cut_off):
+    def _criterion_parts(self, X, lengths, cut_off):
+        """The log-likelihood, the number of free parameters, and that of rows."""
         model, data = self._usable(X, lengths, cut_off)
         log_likelihood, n_rows = 0.0, 0
         for table in data.tables():
-            log_likelihood += model.infer(table)[0].sum()
+            log_likelihood += model.log_likelihoods(table).sum()
             n_rows += len(table.X)
-        return float(log_likelihood), n_rows
+        return float(log_likelihood), sum(self._n_free(model).values()), n_rows

@@ -1,4 +1,4 @@
-"""Where batch EM of hidden Markov models begins: clusters of the rows."""
+"""What the initialization of hidden Markov models asks of the data: clusters and moments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..data.rows import Table
 from ..data.sampling import sample_rows
 from ..data.sequences import Sequences
 
-__all__ = ["Clusters", "clusters", "complete_rows", "covariance"]
+__all__ = ["Clusters", "clusters", "complete_rows", "covariance", "mean_and_variance"]
 
 
 class Clusters(NamedTuple):
@@ -79,6 +79,29 @@ def covariance(table) -> np.ndarray:
     if n_rows < 2:
         return np.zeros((n_columns, n_columns))
     return np.reshape(np.cov(table.X.T, aweights=weights), (n_columns, n_columns))
+
+
+def mean_and_variance(data) -> tuple[float, float]:
+    """Of all entries of the data; sequences count by their weights."""
+    if isinstance(data, Sequences) and not data.missing and data.sample_weight is None:
+        return data.X.mean(), data.X.var()
+    total, mean, scatter = 0.0, 0.0, 0.0
+    for table in data.tables():
+        X = np.asarray(table.X, dtype=float)
+        weights = np.ones(len(X)) if table.row_weights is None else table.row_weights
+        weights = np.where(np.isnan(X), 0.0, weights[:, None])
+        weight = weights.sum()
+        if weight > 0:
+            X = np.nan_to_num(X)
+            middle = (weights * X).sum() / weight
+            shift = middle - mean
+            scatter += (weights * (X - middle) ** 2).sum()
+            scatter += shift**2 * total * weight / (total + weight)
+            mean += shift * weight / (total + weight)
+            total += weight
+    if total == 0:
+        raise ValueError("All values are missing: there is nothing to learn from.")
+    return mean, scatter / total
 
 
 def _cluster(table, n_clusters, seed, n_init):

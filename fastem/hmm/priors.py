@@ -21,6 +21,7 @@ __all__ = [
     "mixture_means",
     "mixture_weights",
     "poisson_rates",
+    "shaped_prior",
 ]
 
 
@@ -39,6 +40,17 @@ def dirichlet_mode(counts, prior, old, *, keep_zeros=True):
     rows = rows / np.where(total > 0, total, 1.0)
     # The second time takes off what rounding left of the sum.
     return np.where(total > 0, rows / np.where(total > 0, rows.sum(-1, keepdims=True), 1.0), old)
+
+
+def shaped_prior(name, prior, shape):
+    """A Dirichlet prior in the shape of the probabilities."""
+    prior = np.asarray(prior, dtype=float)
+    try:
+        return np.broadcast_to(prior, shape)
+    except ValueError:
+        raise ValueError(
+            f"{name} must be a number, or have the shape {shape}; got {prior.shape}."
+        ) from None
 
 
 # Counts ----------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ def estimator(name, **settings):
 
 
 def learned(model):
-    return {name: getattr(model, name) for name in model._attributes()}
+    return {name: getattr(model, name) for name in model._parameter_attributes()}
 
 
 def assert_same(one, other, rtol=1e-9, atol=1e-10):
@@ -137,15 +137,15 @@ def test_long_streams_and_files_start_from_a_sample(monkeypatch, tmp_path, name)
     import fastem.data.sampling
     import fastem.hmm.initialization
 
-    monkeypatch.setattr(fastem.row_sample, "_SAMPLE_ROWS", 40)
+    monkeypatch.setattr(fastem.data.sampling, "_SAMPLE_ROWS", 40)
     seen = []
-    cluster = fastem.hmm_start._cluster
+    cluster = fastem.hmm.initialization._cluster
 
     def spy(table, *rest):
         seen.append(len(table.X))
         return cluster(table, *rest)
 
-    monkeypatch.setattr(fastem.hmm_start, "_cluster", spy)
+    monkeypatch.setattr(fastem.hmm.initialization, "_cluster", spy)
     model, X = estimator(name, n_iter=2)
     X = X.astype(float)
     parts = split(X)
@@ -249,15 +249,14 @@ def test_far_from_the_origin():
 def test_fixed_parameters_stay(name):
     model, X = estimator(name, n_iter=3)
     start = clone(model).set_params(n_iter=0).fit(X, LENGTHS)
-    names = ("startprob", "transmat", *model._emission_names())
-    for held in names:
+    table = model._shown()
+    for held in [shown.name for shown in table]:
         one = clone(model).set_params(fixed=(held,)).fit(X, LENGTHS)
         online = copy.deepcopy(start).set_params(fixed=held, learning_rate=0.5)
         online.partial_fit(X, LENGTHS)
         online.set_params(batch_size=1).partial_fit(X, LENGTHS)
         for changed in (one, online):
-            for other in names:
-                attribute = model._attribute(other)
+            for other, _, _, attribute in table:
                 same = np.array_equal(getattr(changed, attribute), getattr(start, attribute))
                 assert same == (other == held), (held, other)
 

@@ -166,11 +166,9 @@ def test_params(name, params):
         start = quietly(
             getattr(fastem, name)(3, random_state=5, n_iter=0, **settings).fit, X, LENGTHS
         )
-        for attribute, letter in ours._letters.items():
+        for name, letter, _, _ in ours._shown():
             if letter not in params:
-                assert_array_equal(
-                    getattr(ours, f"{attribute}_"), getattr(start, f"{attribute}_"), attribute
-                )
+                assert_array_equal(getattr(ours, f"{name}_"), getattr(start, f"{name}_"), name)
 
 
 PRIORS = [
