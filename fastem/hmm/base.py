@@ -52,6 +52,7 @@ class BaseHMM(HMMInference, Estimator):
         "n_sequences_": is_count,
     }
     _stream_batch = 100
+    _learns_sequences = True
     #: Whether the chain is drawn at random to begin with, as in hmmlearn. An even one leaves it to
     #: the emissions to tell the states apart, and ends in fewer poor maxima.
     _draws_chain = True

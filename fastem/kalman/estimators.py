@@ -178,6 +178,7 @@ initial_state_covariance_ : ndarray
     }
 
     _stream_batch = 100
+    _learns_sequences = True
 
     def __init__(
         self,

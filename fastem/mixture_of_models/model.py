@@ -48,7 +48,7 @@ class ModelMixture(Components, Model):
     # The four functions ---------------------------------------------------------------------
 
     def expect(self, data) -> Expectation:
-        """``S(V|Θ)``: responsibilities ``γ_k``, and the statistics of the members weighted by them."""
+        """``S(V|Θ)``: responsibilities ``γ_k``, and statistics of the members weighted by them."""
         return sum(map(self._expect_table, self.tables(data)))
 
     def own(self, horizon=None) -> Statistics:
