@@ -17,7 +17,7 @@ from ..estimator import Estimator
 from ..learning_rate import DEFAULT_RATE
 from ..notices import warn
 from ..sklearn_compat import Interval, fit_context
-from ..stopping import Tolerance
+from ..stopping import StoppingRule, Tolerance
 from .model import ModelMixture
 
 __all__ = ["MixtureOfModels"]
@@ -25,7 +25,9 @@ __all__ = ["MixtureOfModels"]
 # The initialization compares so many observations for each member, and so many in all.
 _CANDIDATES = 10
 _COMPARED = 500
-# The rate of the online step from the model of all data to one for a single observation.
+# Iterations of EM for the model of all data, and for those of single observations.
+_ITERATIONS = 10
+# The learning rate of a single observation beside the model of all data.
 _RATE = 4.0
 
 
@@ -226,10 +228,10 @@ class MixtureOfModels(Estimator):
     def _initial_model(self, table, random_state):
         """Members near single observations that are unlike each other.
 
-        From the model of all data, an online step with each of some observations gives candidates.
-        Those are chosen, one after another, under which the observations are likeliest.
+        A candidate minimizes the loss of one observation plus its divergence from the model of all
+        data. Candidates are chosen one after another, each time the one under which the
+        observations become likeliest.
         """
-        whole = self._member()._initial_model_online(table)
         weights = table.sample_weight
         counted = np.arange(len(table)) if weights is None else np.flatnonzero(weights)
         if len(counted) < self.n_components:
@@ -240,8 +242,10 @@ class MixtureOfModels(Estimator):
         compared = random_state.permutation(counted)[:_COMPARED]
         singles = [table.part(i, i + 1) for i in compared]
         shown = table.joined(singles) if len(singles) > 1 else singles[0]
+        whole = self._member()._initial_model_online(table)
+        whole = algebra.fit(whole, shown, StoppingRule(_ITERATIONS)).model
         tried = singles[: _CANDIDATES * self.n_components]
-        candidates = [algebra.online(whole, single, _RATE)[0] for single in tried]
+        candidates = [_near(whole, single) for single in tried]
         scores = np.stack([model.log_likelihoods(shown) for model in candidates])
         scores = np.maximum(scores, -1e300)  # what is impossible can be compared, too
         chosen, best = [], np.full(len(shown), -np.inf)
@@ -296,3 +300,11 @@ class MixtureOfModels(Estimator):
             raise ValueError(f"n_samples must be 1 or more; got {n_samples}.")
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         return self._model().draw(n_samples, rng, horizon)
+
+
+def _near(whole, observation):
+    """The model of one observation that remembers the model of all data."""
+    model, memory = whole, whole.own(whole.horizon_of(observation))
+    for _ in range(_ITERATIONS):
+        model, _ = algebra.online(model, observation, _RATE, memory)
+    return model
