@@ -60,22 +60,14 @@ class Layout:
 class Block:
     """The arrays of one block as attributes: each is a view of the flat array."""
 
-    __slots__ = ("_places", "_x")
-
-    def __init__(self, x, places):
-        self._x, self._places = x, places
-
-    def __getattr__(self, name) -> np.ndarray:
-        try:
-            begin, shape, strides = self._places[name]
-        except KeyError:
-            raise AttributeError(name) from None
-        return np.ndarray(shape, float, self._x, _BYTES * begin, strides)
+    def __init__(self, x, places: dict[str, Place]):
+        for name, (begin, shape, strides) in places.items():
+            self.__dict__[name] = np.ndarray(shape, float, x, _BYTES * begin, strides)
 
     def put(self, **values) -> None:
         """Write some arrays; padding is left alone."""
         for name, value in values.items():
-            getattr(self, name)[...] = value
+            self.__dict__[name][...] = value
 
 
 class Arena:
@@ -86,10 +78,11 @@ class Arena:
 
     def __init__(self, layout: Layout):
         self.x = np.zeros(layout.size)
-        self._blocks = layout.blocks
+        self._layout = layout
 
-    def __getattr__(self, block) -> Block:
-        try:
-            return Block(self.x, self._blocks[block])
-        except KeyError:
-            raise AttributeError(block) from None
+    def __getattr__(self, name) -> Block:
+        # Only for blocks that were not asked for before: few of them are ever read.
+        if name.startswith("_") or name not in self._layout.blocks:
+            raise AttributeError(f"There is no block {name!r}.")
+        block = self.__dict__[name] = Block(self.x, self._layout.blocks[name])
+        return block
