@@ -8,9 +8,9 @@ _BYTES = 8
 
 
 class Place(NamedTuple):
-    """Where an array lies: the index of its first number, and its shape and strides as a view."""
+    """Where an array lies, in bytes from the beginning, and the shape and strides of its view."""
 
-    begin: int
+    offset: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
 
@@ -44,7 +44,7 @@ class Layout:
         for n in reversed(stored):
             strides.insert(0, _BYTES * count)
             count *= n
-        place = Place(self.size, shown, tuple(strides))
+        place = Place(_BYTES * self.size, shown, tuple(strides))
         self.size += count
         return place
 
@@ -54,15 +54,16 @@ class Layout:
 
     def begins(self, block) -> dict[str, int]:
         """The index of the first number of each array of a block."""
-        return {name: place.begin for name, place in self.blocks[block].items()}
+        return {name: place.offset // _BYTES for name, place in self.blocks[block].items()}
 
 
 class Block:
     """The arrays of one block as attributes: each is a view of the flat array."""
 
     def __init__(self, x, places: dict[str, Place]):
-        for name, (begin, shape, strides) in places.items():
-            self.__dict__[name] = np.ndarray(shape, float, x, _BYTES * begin, strides)
+        views, view = self.__dict__, np.ndarray
+        for name, (offset, shape, strides) in places.items():
+            views[name] = view(shape, float, x, offset, strides)
 
     def put(self, **values) -> None:
         """Write some arrays; padding is left alone."""
