@@ -113,6 +113,10 @@ class Estimator(BaseEstimator):
         """Whether there is a model from which learning can continue."""
         return all(hasattr(self, name) for name in self._parameter_attributes())
 
+    def _learned_model(self) -> Any:
+        """The model that the attributes describe, which need not be able to learn."""
+        return self._model()
+
     def _resumes(self) -> bool:
         """Whether ``fit`` continues from the present model."""
         return getattr(self, "warm_start", False) and self._has_learned()
@@ -339,7 +343,7 @@ class Estimator(BaseEstimator):
         if names is not None and len(names) != getattr(self, "n_features_in_", len(names)):
             raise ValueError(f"{len(names)} names for {self.n_features_in_} columns.")
         if self.__sklearn_is_fitted__():
-            model = self._model()
+            model = self._learned_model()
             n_columns = self._n_columns_of(model)
             if n_columns not in (None, getattr(self, "n_features_in_", n_columns)):
                 raise ValueError(f"n_features_in_ must be {n_columns}; got {self.n_features_in_}.")

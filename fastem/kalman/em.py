@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from .model import NAMES
+from .. import algebra
+from ..statistics import Expectation
+from ..stopping import StoppingRule
+from .data import Observations
+from .model import NAMES, KalmanModel
 
-__all__ = ["em_step"]
+__all__ = ["pykalman_em"]
 
 
-def em_step(model, sequences, free, entries=None):
-    """One iteration: the next model, with the parameters named in ``free`` replaced.
+def pykalman_em(model, sequences, n_iter, free, entries) -> KalmanModel:
+    """The model after ``n_iter`` iterations, with the parameters named in ``free`` replaced.
 
     Matrices and covariances are the best given the present offsets; the offsets follow, given the
     new matrices. Parameters that are not free may change with time.
@@ -19,19 +25,66 @@ def em_step(model, sequences, free, entries=None):
     ----------
     model : KalmanModel
     sequences : Observations
+    n_iter : int
     free : set of str
-    entries : dict, optional
+    entries : dict
         For some of the free parameters, which of their entries stay.
     """
-    entries = {} if entries is None else entries
-    if model.varies:
-        if entries:
+    system = PykalmanSystem(model, free, entries)
+    return algebra.fit(system, sequences, StoppingRule(n_iter)).model.model
+
+
+class Smoothed(NamedTuple):
+    """The states of sequences given all observations, as :meth:`KalmanModel.infer` gives them."""
+
+    sequences: Observations
+    means: np.ndarray
+    covariances: np.ndarray
+    lags: np.ndarray
+
+
+class PykalmanSystem:
+    """A Kalman filter, constant or not, whose M-step is pykalman's.
+
+    While some parameter changes with time, the statistics are the smoothed states themselves.
+    """
+
+    def __init__(self, model, free, entries):
+        self.model, self.free, self.entries = model, free, entries
+
+    def expect(self, sequences) -> Expectation:
+        """``S(V|Θ)``, or the smoothed states."""
+        if not self.model.varies:
+            return self.model.expect(sequences)
+        if self.entries:
             raise ValueError(
-                f"Single entries of {sorted(entries)} are held fixed, and the system changes with "
-                "time: hold whole parameters, or let the system be constant."
+                f"Single entries of {sorted(self.entries)} are held fixed, and the system changes "
+                "with time: hold whole parameters, or let the system be constant."
             )
-        return _varying_step(model, sequences, free)
-    statistics = model.expect(sequences).statistics
+        means, covariances, lags, gains = self.model.infer(sequences, True, lags=True)
+        each = np.add.reduceat(gains, sequences.starts)
+        return Expectation(
+            Smoothed(sequences, means, covariances, lags),
+            float(np.average(each, weights=sequences.sample_weight)),
+            sequences.total_weight,
+            sequences.horizon,
+        )
+
+    def maximize(self, statistics) -> PykalmanSystem:
+        """The next system."""
+        step = _varying_step if self.model.varies else _constant_step
+        new = step(self.model, statistics, self.free, self.entries)
+        return PykalmanSystem(
+            self.model.with_parameters(new, trusted=True), self.free, self.entries
+        )
+
+    def with_horizon(self, horizon) -> PykalmanSystem:
+        """The same system with ``horizon`` as the lengths of its sequences."""
+        return PykalmanSystem(self.model.with_horizon(horizon), self.free, self.entries)
+
+
+def _constant_step(model, statistics, free, entries):
+    """The new parameters of a system that is constant in time, by name."""
     held = {
         name: name not in free or name.endswith("offsets") or entries.get(name, False)
         for name in NAMES
@@ -45,13 +98,13 @@ def em_step(model, sequences, free, entries=None):
             mean, k = statistics[block].mean[0], len(new[name])
             best = mean[:k] - new[matrix] @ mean[k:]
             new[name] = np.where(entries.get(name, False), new[name], best)
-    return model.with_parameters(new, trusted=True)
+    return new
 
 
-def _varying_step(model, sequences, free):
+def _varying_step(model, smoothed, free, entries):
     """The same with matrices or offsets that change with time: sums over all sequences."""
+    sequences, means, covariances, lags = smoothed
     X = sequences.X
-    means, covariances, lags, _ = model.infer(sequences, True, lags=True)
     new = dict(model.parameters)
     weights = sequences.row_weights
     weights = np.ones(len(X)) if weights is None else weights
@@ -113,4 +166,4 @@ def _varying_step(model, sequences, free):
     if "observation_offsets" in free and len(seen):
         w = weights[seen]
         new["observation_offsets"] = w @ (v - np.einsum("tij,tj->ti", C, h)) / w.sum()
-    return model.with_parameters(new, trusted=True)
+    return new

@@ -8,13 +8,13 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from ..data.batches import batch_of_weight
 from ..data.remote import Remote, sample_of
 from ..estimator import Estimator
-from ..learning_rate import DEFAULT_RATE, Clock, batch_weights, schedule
+from ..learning_rate import DEFAULT_RATE
 from ..lengths import Lengths
 from ..notices import warn
 from ..sklearn_compat import Interval, StrOptions, fit_context
+from ..stopping import Tolerance
 from .checks import (
     AXES,
     as_numbers,
@@ -26,7 +26,7 @@ from .checks import (
     promoted,
 )
 from .data import Observations, as_observations, as_table
-from .em import em_step
+from .em import pykalman_em
 from .initialization import start_from_data
 from .model import NAMES, KalmanModel, NoDensityError
 from .stream import KalmanStream
@@ -40,6 +40,18 @@ _EM_VARS = (
     "initial_state_covariance",
 )
 _OFFSETS = frozenset(name for name in AXES if name.endswith("offsets"))
+
+
+class ToleranceOfSteps(Tolerance):
+    """Stop when the log-likelihood per observed step changes by less than ``tol``."""
+
+    def scale(self, expectation):
+        return max(float(expectation.statistics["observation"].mass[0]), 1.0)
+
+    def _report(self, change):
+        if self.verbose:
+            bound = self.log_likelihoods[-1]
+            print(f"  Iteration {self.n_iter}: log-likelihood {bound:.6f} (+{change:.3g})")
 
 
 class KalmanFilter(Estimator):
@@ -177,6 +189,7 @@ initial_state_covariance_ : ndarray
         "verbose": ["verbose"],
     }
 
+    _more_online_settings = tuple(_parameter_constraints)
     _stream_batch = 100
     _learns_sequences = True
 
@@ -489,62 +502,40 @@ initial_state_covariance_ : ndarray
         -------
         self
         """
-        with self._all_or_nothing():
-            resumed = self.warm_start and self._has_learned()
-            data = self._check_data(X, sample_weight, lengths, reset=not resumed)
-            if not resumed:
-                for name in NAMES:
-                    vars(self).pop(f"{name}_", None)
-            self._say_what_is_learned(self._n_columns(), starts=not resumed)
-            model = self._model() if resumed else self._start(data)
-            weight = self._run(model, data)
-            self._set_clock(Clock(observations=weight))
-            self._set_memory(None)
+        self._fit(X, lengths=lengths, sample_weight=sample_weight)
         return self
 
-    def _run(self, model, data):
-        """EM until the log-likelihood settles; returns the weight of the sequences."""
-        bounds, converged, before = [], False, -np.inf
-        n_iter, weight = 0, 0.0
-        horizon = None
-        for n_iter in range(1, self.max_iter + 1):
-            try:
-                expectation = model.expect(data)
-            except NoDensityError as error:
-                if n_iter == 1:
-                    raise
-                raise ValueError(
-                    f"At iteration {n_iter} nothing is left of the noise: {error} The data leave "
-                    "none if columns are constant or copies of each other, or if there are too few "
-                    "rows. Give observation_covariance, which then stays, or other columns or data."
-                ) from error
-            horizon, weight = expectation.horizon, expectation.weight
-            bound = expectation.log_likelihood
-            if not np.isfinite(bound):
-                raise ValueError(
-                    f"The log-likelihood is not finite at iteration {n_iter}: squares of the data "
-                    "overflow. Scale the columns to a moderate range."
-                )
-            bounds.append(bound)
-            model = model.maximize(expectation.statistics)
-            observed = max(float(expectation.statistics["observation"].mass[0]), 1.0)
-            if self.verbose:
-                print(f"  Iteration {n_iter}: log-likelihood {bound:.6f} (+{bound - before:.3g})")
-            if abs(bound - before) < self.tol * observed:
-                converged = True
-                break
-            before = bound
-        if not converged and self.max_iter > 0 and self.tol > 0:
+    def _forget_fit(self):
+        for name in self._parameter_attributes():
+            vars(self).pop(name, None)
+
+    def _check_fit(self, data):
+        self._say_what_is_learned(self._n_columns(), starts=not self._resumes())
+
+    def _initial_models(self, data):
+        yield self._start(data)
+
+    def _stopping_rule(self, data):
+        return ToleranceOfSteps(self.max_iter, self.tol, verbose=self.verbose)
+
+    def _run(self, model, data, rule):
+        try:
+            return super()._run(model, data, rule)
+        except NoDensityError as error:
+            if rule.n_iter == 0:
+                raise
+            raise ValueError(
+                f"At iteration {rule.n_iter + 1} nothing is left of the noise: {error} The data "
+                "leave none if columns are constant or copies of each other, or if there are too "
+                "few rows. Give observation_covariance, which then stays, or other columns or data."
+            ) from error
+
+    def _warn_of_end(self, rule):
+        if not rule.converged and self.max_iter > 0 and self.tol > 0:
             warn(
-                f"EM did not converge in {n_iter} iterations. Try a larger max_iter or tol.",
+                f"EM did not converge in {rule.n_iter} iterations. Try a larger max_iter or tol.",
                 ConvergenceWarning,
             )
-        self._set_model(model if horizon is None else model.with_horizon(horizon))
-        self.n_iter_ = n_iter
-        self.converged_ = converged
-        self.lower_bound_ = bounds[-1] if bounds else -np.inf
-        self.lower_bounds_ = bounds
-        return weight
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None, lengths=None, sample_weight=None):
@@ -566,42 +557,17 @@ initial_state_covariance_ : ndarray
         -------
         self
         """
-        self._check_settings(self._parameter_constraints)
-        with self._all_or_nothing():
-            started = self._has_learned()
-            data = self._check_data(X, sample_weight, lengths, reset=not started, once=True)
-            tables, start = self._online_tables(data, started)
-            size = self.batch_size or (self._stream_batch if data.is_stream else len(tables[0]))
-            n_columns = self._n_columns() if start is None else start.X.shape[1]
-            self._say_what_is_learned(n_columns, starts=not started)
-            model = None if start is None else self._begin_online(start)
-            for sequences in tables:
-                self._learn(sequences, size, model)
-                model = None
-        return self
+        return self._partial_fit(X, lengths=lengths, sample_weight=sample_weight)
 
-    def _begin_online(self, sequences):
-        """The first model of online learning, from its first sequences."""
-        self.n_features_in_ = sequences.X.shape[1]
-        return self._start(sequences)
+    def _online_tables(self, data, started):
+        tables, first = super()._online_tables(data, started)
+        n_columns = self._n_columns() if first is None else first.X.shape[1]
+        self._say_what_is_learned(n_columns, starts=not started)
+        return tables, first
 
-    def _learn(self, sequences, size, model=None):
-        """Take online steps over some sequences, in batches of ``size``."""
-        model = (self._model() if model is None else model).with_horizon(sequences.horizon)
-        memory = None
-        if self.memory == "statistics":
-            memory = self._memory_of(model)
-            if memory is None:
-                memory = model.own(batch_of_weight(sequences, size).horizon)
-        weights = batch_weights(len(sequences), size, sequences.sample_weight)
-        etas, clock = schedule(self.learning_rate, self._clock, weights, size)
-        model, memory = model.learn_online(sequences, etas, min(size, len(sequences)), memory)
-        self._set_model(model)
-        self._set_clock(clock)
-        if memory is None:
-            self._set_memory(None)
-        else:
-            self.statistics_ = memory
+    def _initial_model_online(self, table):
+        self.n_features_in_ = table.X.shape[1]
+        return self._start(table)
 
     def em(self, X, y=None, n_iter=10, em_vars=None):
         """EM as pykalman has it, for ``n_iter`` iterations; the parameters given are replaced.
@@ -640,8 +606,7 @@ initial_state_covariance_ : ndarray
         entries = {name: held for name, held in entries.items() if name in free}
         model = self._make_model(parameters)
         check_times(model.parameters, int(sequences.lengths.max()))
-        for _ in range(n_iter):
-            model = em_step(model, sequences, free, entries)
+        model = pykalman_em(model, sequences, n_iter, free, entries)
         with self._all_or_nothing():
             self.given_ = tuple(name for name in NAMES if name in self._given_names())
             self._filled = {name: np.array(value) for name, value in model.parameters.items()}

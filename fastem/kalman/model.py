@@ -6,7 +6,7 @@ from copy import copy
 
 import numpy as np
 
-from .. import algebra
+from .. import algebra, checks
 from ..kernels.kalman import entry
 from ..kernels.kalman.layout import Arena
 from ..kernels.kalman.maximize import DIAGONAL, FIXED, FULL, SCALAR, maximum, regression_arena
@@ -15,8 +15,9 @@ from ..kernels.kalman.statistics import infer as infer_kernel
 from ..kernels.kalman.system import Workspace, sums_arena
 from ..learning_rate import step_size
 from ..lengths import Lengths
+from ..model import Model
 from ..parallel import in_order
-from ..statistics import Expectation, Moments, Statistics
+from ..statistics import Expectation, Learned, Moments, Statistics
 from .alignment import nearest_basis
 from .checks import AXES, check_constant, check_entries, check_statistics, check_system, check_times
 from .constrained import constrained_regression
@@ -53,7 +54,7 @@ class NoDensityError(ValueError):
     """An observation has a singular covariance."""
 
 
-class KalmanModel:
+class KalmanModel(Model):
     """``h₁ ~ N(m, V)``, ``h' = A h + b + N(0, Q)``, ``v = C h + c + N(0, R)``. The h are hidden.
 
     Parameters
@@ -91,16 +92,18 @@ class KalmanModel:
         trusted=False,
     ):
         arrays = check_system(parameters, trusted=trusted)
-        for name, letter in NAMES.items():
-            setattr(self, letter, arrays[name])
-        self.held = _checked_held(held or {}, arrays)
+        held = _checked_held(held or {}, arrays)
         for shape in (transition_shape, observation_shape):
             if shape not in SHAPES:
                 raise ValueError(f"A covariance is one of {tuple(SHAPES)}; got {shape!r}.")
-        self.transition_shape = transition_shape
-        self.observation_shape = observation_shape
-        self.horizon = horizon
-        self.n_jobs = n_jobs
+        vars(self).update(
+            {letter: arrays[name] for name, letter in NAMES.items()},
+            held=held,
+            transition_shape=transition_shape,
+            observation_shape=observation_shape,
+            horizon=horizon,
+            n_jobs=n_jobs,
+        )
 
     # The four functions ---------------------------------------------------------------------
 
@@ -182,6 +185,14 @@ class KalmanModel:
         """The same model for sequences of other lengths."""
         return self._replaced(horizon=horizon)
 
+    def after_learning_from(self, table, n_before) -> KalmanModel:
+        """The same model, which keeps the lengths of the sequences last learned from."""
+        return self.with_horizon(table.horizon)
+
+    def horizon_of(self, data) -> Lengths:
+        """The lengths of the sequences."""
+        return as_table(data).horizon
+
     def with_held(self, held) -> KalmanModel:
         """The same model, of which :meth:`maximize` leaves other parameters or entries alone."""
         return self._replaced(held=_checked_held(held, self.parameters))
@@ -233,9 +244,6 @@ class KalmanModel:
                 "R": self.R,
             }
         )
-
-    def check_same_order(self, other) -> None:
-        """Any two bases may be meant to be the same."""
 
     def brought_to(self, other, horizon=None) -> KalmanModel:
         """This model in the basis of its states in which it is nearest to ``other``.
@@ -378,27 +386,29 @@ class KalmanModel:
             raise ValueError(_no_density(step, sequence if len(sequences) > 1 else None))
         return means, covariances, neighbors, gains
 
-    def learn_online(self, sequences, etas, batch_size, memory=None):
-        """Online steps over the sequences in order; the model and the memory after them.
+    def learn(self, table, rates, batch_size=None, memory=None) -> Learned:
+        """Online steps over batches of sequences in order.
 
-        The loop is in a kernel, unless single entries of parameters are held fixed.
+        They are taken in a kernel, unless single entries of parameters are held fixed.
         """
-        self._check_width(sequences)
+        self._check_width(table)
         modes = self.modes()
         if modes is None:
-            return self._learn_in_steps(sequences, etas, batch_size, memory)
-        center = sequences.center
-        space = Workspace(self.system, int(sequences.lengths.max()), self.direct)
+            return super().learn(table, rates, batch_size, memory)
+        size = len(table) if batch_size is None else batch_size
+        checks.check_batch_size(size)
+        n_steps = -(-len(table) // size)
+        rhos = [step_size(eta) for eta in checks.check_rates(rates, n_steps)[:n_steps]]
         remembered = None
         if memory is not None:
             self.check_statistics(memory)
-            remembered = _sums(memory, center)
-        shares = sequences.shares(np.arange(len(sequences)))
-        shares[::batch_size] = False
-        rhos = np.array([step_size(eta) for eta in etas])
-        sequence, step, done, _ = entry.online(
-            space.x, space.places, sequences.X.reshape(-1), sequences.kinds, sequences.bounds,
-            shares, sequences.weights, center, batch_size, rhos, modes,
+            remembered = _sums(memory, table.center)
+        shares = table.shares(np.arange(len(table)))
+        shares[::size] = False
+        space = Workspace(self.system, int(table.lengths.max()), self.direct)
+        sequence, step, done, log_likelihood = entry.online(
+            space.x, space.places, table.X.reshape(-1), table.kinds, table.bounds, shares,
+            table.weights, table.center, size, np.array(rhos), modes,
             np.empty(0) if remembered is None else remembered.x,
         )  # fmt: skip
         if step == -2:
@@ -412,18 +422,10 @@ class KalmanModel:
                 "learning_rate or larger batches."
             )
         if remembered is not None:
-            memory = _statistics(remembered.sums, center)
-        return self._with(letters), memory
-
-    def _learn_in_steps(self, sequences, etas, batch_size, memory):
-        model = self
-        for step, start in enumerate(range(0, len(sequences), batch_size)):
-            part = sequences.part(start, start + batch_size)
-            if not part.total_weight > 0:
-                continue
-            model, statistics = algebra.online(model, part, etas[step], memory)
-            memory = None if memory is None else statistics
-        return model, memory
+            memory = _statistics(remembered.sums, table.center)
+        weight = table.total_weight
+        mean = log_likelihood / weight if weight > 0 else float("nan")
+        return Learned(self._with(letters), memory, mean)
 
     def _lengths(self, horizon):
         horizon = self.horizon if horizon is None else horizon

@@ -8,9 +8,9 @@ _BYTES = 8
 
 
 class Place(NamedTuple):
-    """Where an array lies: the index of its first number, and its shape and strides as a view."""
+    """Where an array lies, in bytes from the beginning, and the shape and strides of its view."""
 
-    begin: int
+    offset: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
 
@@ -44,7 +44,7 @@ class Layout:
         for n in reversed(stored):
             strides.insert(0, _BYTES * count)
             count *= n
-        place = Place(self.size, shown, tuple(strides))
+        place = Place(_BYTES * self.size, shown, tuple(strides))
         self.size += count
         return place
 
@@ -54,28 +54,21 @@ class Layout:
 
     def begins(self, block) -> dict[str, int]:
         """The index of the first number of each array of a block."""
-        return {name: place.begin for name, place in self.blocks[block].items()}
+        return {name: place.offset // _BYTES for name, place in self.blocks[block].items()}
 
 
 class Block:
     """The arrays of one block as attributes: each is a view of the flat array."""
 
-    __slots__ = ("_places", "_x")
-
-    def __init__(self, x, places):
-        self._x, self._places = x, places
-
-    def __getattr__(self, name) -> np.ndarray:
-        try:
-            begin, shape, strides = self._places[name]
-        except KeyError:
-            raise AttributeError(name) from None
-        return np.ndarray(shape, float, self._x, _BYTES * begin, strides)
+    def __init__(self, x, places: dict[str, Place]):
+        views, view = self.__dict__, np.ndarray
+        for name, (offset, shape, strides) in places.items():
+            views[name] = view(shape, float, x, offset, strides)
 
     def put(self, **values) -> None:
         """Write some arrays; padding is left alone."""
         for name, value in values.items():
-            getattr(self, name)[...] = value
+            self.__dict__[name][...] = value
 
 
 class Arena:
@@ -86,10 +79,11 @@ class Arena:
 
     def __init__(self, layout: Layout):
         self.x = np.zeros(layout.size)
-        self._blocks = layout.blocks
+        self._layout = layout
 
-    def __getattr__(self, block) -> Block:
-        try:
-            return Block(self.x, self._blocks[block])
-        except KeyError:
-            raise AttributeError(block) from None
+    def __getattr__(self, name) -> Block:
+        # Only for blocks that were not asked for before: few of them are ever read.
+        if name.startswith("_") or name not in self._layout.blocks:
+            raise AttributeError(f"There is no block {name!r}.")
+        block = self.__dict__[name] = Block(self.x, self._layout.blocks[name])
+        return block

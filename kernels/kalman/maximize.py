@@ -88,7 +88,7 @@ def regress(x, scatter, mean, n, k, l, free_matrix, free_offset, mode, W, w, N, 
 
 
 def regression_arena(k, l) -> Arena:
-    """Arrays for :func:`maximum`, in the block ``regression``."""
+    """Arrays for :func:`maximum`, in the block ``regression``, and room to work in."""
     return Arena(_regression_layout(k, l))
 
 
@@ -98,8 +98,9 @@ def _regression_layout(k, l):
     layout.add(
         "regression",
         (("scatter", ("m", "m")), ("mean", ("m",)), ("W", ("k", "l")), ("w", ("k",)),
-         ("N", ("k", "k")), ("scratch", (2, "m", "m")), ("left", ("k",))),
+         ("N", ("k", "k"))),
     )  # fmt: skip
+    layout.add("scratch", (("matrices", (2, "m", "m")), ("left", ("k",))))
     return layout
 
 

@@ -381,8 +381,9 @@ def test_the_online_kernel_takes_the_steps_of_the_algebra(held, keep, batch_size
     m = model(lds, held=dict.fromkeys(held, True), observation_shape="diag")
     etas = 0.8 / np.arange(1, 14) ** 0.7
     memory = m.own([4, 5]) if keep else None
-    got, kept = m.learn_online(sequences, etas, batch_size, memory)
-    expected, remembered = m._learn_in_steps(sequences, etas, batch_size, memory)
+    got, kept, score = m.learn(sequences, etas, batch_size, memory)
+    expected, remembered, mean = algebra.take_steps(m, sequences, etas, batch_size, memory)
+    np.testing.assert_allclose(score, mean, rtol=1e-9)
     for name, value in got.parameters.items():
         np.testing.assert_allclose(value, expected.parameters[name], rtol=1e-9, atol=1e-10)
     if keep:
@@ -396,6 +397,21 @@ def test_the_two_memories_differ():
     m = model(lds)
     memory = m.own([3, 4, 5])
     etas = np.full(len(data), 0.5)
-    one, _ = m.learn_online(as_observations(data), etas, 1)
-    two, _ = m.learn_online(as_observations(data), etas, 1, memory)
+    one, _, _ = m.learn(as_observations(data), etas, 1)
+    two, _, _ = m.learn(as_observations(data), etas, 1, memory)
     assert np.abs(one.A - two.A).max() > 1e-4
+
+
+@pytest.mark.parametrize(("d", "p"), [(1, 4), (3, 5), (4, 2)])
+def test_the_log_likelihood_of_online_steps_counts_all_of_an_observation(d, p):
+    rng = np.random.default_rng(16)
+    lds = oracles.random_lds(d, p, rng)
+    data = [oracles.sample(lds, 9, rng)[1] for _ in range(12)]
+    data[3][2] = np.nan
+    for missing in (False, True):
+        if missing:
+            data[4][1, 0] = np.nan
+        sequences = as_observations(data)
+        learned = model(lds).learn(sequences, [0.3] * 3, 5)
+        expected = algebra.take_steps(model(lds), sequences, [0.3] * 3, 5)
+        assert learned.log_likelihood == pytest.approx(expected.log_likelihood, rel=1e-10)
