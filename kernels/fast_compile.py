@@ -1,15 +1,15 @@
-"""What saves compile time by way of numba's internals. ``options`` does without it where it must.
+"""Numba's internals, used to compile faster: no other file depends on them.
 
-Everything in fastem that depends on numba's private interface is in this file. Importing it raises
-``ImportError`` unless this numba has what the file relies on: each attribute and the number of its
-parameters are looked at, and with a version of numba that fastem has not been tested with, a
-kernel is compiled for a trial (0.3 s). ``options`` then falls back to numba's public interface,
-which gives the same answers.
+The import of this file fails unless numba has what the file relies on: the methods must be there
+and have the expected number of parameters, and with a version of numba that fastem has not been
+tested with, a kernel is compiled for a trial (0.3 s). ``options`` then uses numba's public
+interface instead.
 
-Kernels on disk are in numba's cache, made such that no file in it can stop a program. Every file
-begins with a digest of what follows, so that one that was cut short or changed is known before any
-of it is used; it is compiled anew and replaced. Where nothing can be written, kernels are compiled
-in every process, and one warning says so.
+Time is saved because functions that only kernels call are not optimized by themselves. Kernels on
+disk are in numba's cache, made such that no file in it can stop a program. Every file begins with a
+digest of what follows, so that one that was cut short or changed is known before any of it is used;
+it is compiled anew and replaced. Where nothing can be written, kernels are compiled in every
+process, and one warning says so.
 """
 
 import hashlib
@@ -36,11 +36,8 @@ _DIGEST_SIZE = hashlib.sha256().digest_size
 
 #: How definitions are linked of which an object may replace another's.
 _REPLACEABLE = (
-    Linkage.linkonce_any,
-    Linkage.linkonce_odr,
-    Linkage.weak_any,
-    Linkage.weak_odr,
-)
+    Linkage.linkonce_any, Linkage.linkonce_odr, Linkage.weak_any, Linkage.weak_odr
+)  # fmt: skip
 
 
 def kernel(function, options, variant):
@@ -254,17 +251,19 @@ _METHODS = {
 }
 
 
+#: What files of the cache know of themselves.
+_ATTRIBUTES = {"_index_path", "_version", "_source_stamp"}
+
+
 def _check_methods():
     for owner, methods in _METHODS.items():
         for name, n_parameters in methods.items():
-            found = getattr(owner, name, None)
-            if found is None or len(inspect.signature(found).parameters) != n_parameters:
+            method = getattr(owner, name, None)
+            if method is None or len(inspect.signature(method).parameters) != n_parameters:
                 raise ImportError(f"{owner.__name__}.{name} is not as fastem expects it.")
     if not isinstance(JITCodeLibrary.codegen, property):
         raise ImportError("JITCodeLibrary.codegen is not a property.")
-    lacking = {"_index_path", "_version", "_source_stamp"} - vars(
-        IndexDataCacheFile("", "", "")
-    ).keys()
+    lacking = _ATTRIBUTES - vars(IndexDataCacheFile("", "", "")).keys()
     if lacking:
         raise ImportError(f"IndexDataCacheFile has no {', '.join(sorted(lacking))}.")
 
