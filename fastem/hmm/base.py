@@ -101,8 +101,8 @@ class BaseHMM(HMMInference, Estimator):
     def _parameter_attributes(self):
         return tuple(shown.attribute for shown in self._shown())
 
-    def _held(self) -> tuple[str, ...]:
-        """The model's names of the parameters that learning leaves alone."""
+    def _fixed_parameters(self) -> tuple[str, ...]:
+        """The model's names of the parameters that learning leaves alone, by both settings."""
         table = self._shown()
         names = tuple(shown.name for shown in table)
         letters = sorted({shown.letter for shown in table})
@@ -140,10 +140,10 @@ class BaseHMM(HMMInference, Estimator):
             self._check_shapes(emissions, values, n_columns)
         return self._make_model(emissions, values)
 
-    def _values(self, emissions, but=()):
-        """What the attributes show, by the names of parameters, ``but`` for some of them."""
+    def _values(self, emissions, without=()):
+        """The values that the attributes show, by name, except for those in ``without``."""
         values = {shown.name: getattr(self, shown.attribute)
-                  for shown in self._shown() if shown.name not in but}  # fmt: skip
+                  for shown in self._shown() if shown.name not in without}  # fmt: skip
         for shown in emissions.shown:
             if shown.name in values:
                 values[shown.name] = emissions.value(shown.name, values[shown.name])
@@ -162,7 +162,7 @@ class BaseHMM(HMMInference, Estimator):
         startprob, transmat = chain.checked(values["startprob"], values["transmat"])
         return self._model_class(
             emissions.family, startprob, transmat, emissions.to_parameters(values),
-            absorbing=chain.absorbing, fixed=self._held(),
+            absorbing=chain.absorbing, fixed=self._fixed_parameters(),
             horizon=getattr(self, "lengths_", None), n_jobs=self.n_jobs,
             told_dead=set(getattr(self, "_told_dead", ())),
         )  # fmt: skip
@@ -172,7 +172,7 @@ class BaseHMM(HMMInference, Estimator):
         """The number of columns."""
         emissions = self._emissions()
         absent = [shown.name for shown in self._shown() if not hasattr(self, shown.attribute)]
-        n_columns = emissions.n_columns(self._values(emissions, but=absent))
+        n_columns = emissions.n_columns(self._values(emissions, without=absent))
         return self.n_features_in_ if n_columns is None else n_columns
 
     @n_features.setter
@@ -204,7 +204,7 @@ class BaseHMM(HMMInference, Estimator):
     # Data ------------------------------------------------------------------------------------
 
     def _check_table(self, table, n_before=0, *, reset):
-        """Sequences whose rows are fit for the emissions; ``n_before`` of them came before."""
+        """Checked sequences; ``n_before`` sequences came before them in the stream."""
         X = validate_data(self, table.X, reset=reset, dtype="numeric", ensure_all_finite=False)
         if table.cut_off is not None and table.cut_off.any() and self.absorbing is None:
             raise ValueError(
@@ -234,8 +234,8 @@ class BaseHMM(HMMInference, Estimator):
 
         return SequenceStream(data.source, check, once=True, cut_off=data.cut_off)
 
-    def _take_width(self, model):
-        """See that data are compared with the attributes, which may have been set by hand."""
+    def _set_width(self, model):
+        """Set the number of columns that data must have; attributes may have been set by hand."""
         if model.family.compiled:
             n_columns = model.family.size(model.packed)[1]
             if getattr(self, "n_features_in_", None) != n_columns:
@@ -261,7 +261,7 @@ class BaseHMM(HMMInference, Estimator):
             values |= emissions.initialize(
                 sample_of(data), wanted, n_columns, seed, chain.absorbing
             )
-        values |= self._values(emissions, but=wanted)
+        values |= self._values(emissions, without=wanted)
         self._check_shapes(emissions, values, n_columns)
         return self._make_model(emissions, values)
 
@@ -270,7 +270,7 @@ class BaseHMM(HMMInference, Estimator):
         emissions = self._emissions()
         for shown in emissions.shown if emissions.sized_by_data else ():
             if shown.name in wanted:
-                # Old sizes go with old parameters.
+                # The old number of outcomes does not apply to these data.
                 vars(self).pop(shown.attribute, None)
         emissions = emissions.fitted_to(data, wanted)
         for attribute, found in emissions.found.items():
@@ -354,7 +354,7 @@ class BaseHMM(HMMInference, Estimator):
         if isinstance(data, SequenceStream):
             # Its first table tells the number of columns.
             next(data.tables())
-        self._held()
+        self._fixed_parameters()
 
     def _initial_models(self, data):
         model = self._initial_model(data)
@@ -413,9 +413,9 @@ class BaseHMM(HMMInference, Estimator):
     _more_online_settings = ("absorbing", "params")
 
     def _before_learning(self, *, started):
-        self._held()
+        self._fixed_parameters()
         if started:
-            self._take_width(self._model())
+            self._set_width(self._model())
 
     def _initial_model_online(self, table):
         check_total(table.sample_weight, table.observation_name)

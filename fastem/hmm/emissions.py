@@ -1,10 +1,11 @@
 """What the states of a hidden Markov model emit.
 
 An estimator makes its emissions from its settings, and asks them for all that depends on their
-kind. They are values: nothing is assigned to them, and they know nothing of the estimator.
+kind: names, shapes, checks, initialization, priors, draws. Emissions are values, and know nothing
+about the estimator.
 
-*Parameters* are those of the family, by its names; *values* are the same by the names that the
-estimator shows.
+*Parameters* have the names of the family; *values* are the same arrays with the names, and in the
+shapes, that the estimator shows.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Emissions(ABC):
 
     #: Which attribute of the estimator shows which parameter of the family.
     shown: ClassVar[tuple[Shown, ...]]
-    #: Whether the data say how many outcomes there are, and those of before do not matter.
+    #: Whether each fit finds the number of outcomes from its data.
     sized_by_data: ClassVar[bool] = False
 
     @property
@@ -58,10 +59,7 @@ class Emissions(ABC):
 
     @abstractmethod
     def n_columns(self, values) -> int | None:
-        """The number of columns of data that go with these values; None if they do not tell.
-
-        Some values may be lacking.
-        """
+        """The number of columns of the data, if these values tell. Some may be missing."""
 
     @abstractmethod
     def initialize(self, data, wanted, n_columns, seed, absorbing) -> dict[str, np.ndarray]:

@@ -18,7 +18,7 @@ class HMMInference:
         """The model, and checked data for it."""
         check_is_fitted(self)
         model = self._model()
-        self._take_width(model)
+        self._set_width(model)
         return model, self._check_data(X, lengths, None, cut_off, reset=False, once=once)
 
     def score(self, X, lengths=None, *, cut_off=None) -> float:
