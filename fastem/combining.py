@@ -10,17 +10,19 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from . import algebra
+from .estimator import Estimator
+from .model import Model
 from .simulated import Simulated
 
 __all__ = ["average", "combine", "divergence"]
 
-Estimator = TypeVar("Estimator")
+AnyEstimator = TypeVar("AnyEstimator")
 
 
 def combine(
-    models: Sequence[Estimator], weights=None, *, align: bool = True, horizon=None,
+    models: Sequence[AnyEstimator], weights=None, *, align: bool = True, horizon=None,
     n_pseudo=None, random_state=None,
-) -> Estimator:  # fmt: skip
+) -> AnyEstimator:  # fmt: skip
     """The model of least total divergence to several models.
 
     Parameters
@@ -67,8 +69,8 @@ def combine(
 
 
 def average(
-    models: Sequence[Estimator], weights=None, *, align: bool = True, horizon=None
-) -> Estimator:
+    models: Sequence[AnyEstimator], weights=None, *, align: bool = True, horizon=None
+) -> AnyEstimator:
     """Plain averaging of all parameters, which combining is compared with.
 
     Parameters
@@ -131,7 +133,7 @@ def _brought_together(models, weights, align, horizon):
 
 
 def _merge(models, function):
-    if hasattr(models, "_model") or hasattr(models, "expect"):
+    if isinstance(models, (Estimator, Model)):
         raise TypeError("A list of models is needed; got a single one.")
     models = list(models)
     merged = function([_model_of(model) for model in models])
@@ -153,12 +155,12 @@ def _merge(models, function):
     return result
 
 
-def _model_of(estimator):
-    if not hasattr(estimator, "_model"):
-        if hasattr(estimator, "expect") and hasattr(estimator, "own"):
-            return estimator
-        raise TypeError(
-            f"Not a fastem model: {type(estimator).__name__}. Pass fitted estimators of fastem."
-        )
-    check_is_fitted(estimator)
-    return estimator._model()
+def _model_of(estimator) -> Model:
+    if isinstance(estimator, Estimator):
+        check_is_fitted(estimator)
+        return estimator._model()
+    if isinstance(estimator, Model):
+        return estimator
+    raise TypeError(
+        f"Not a fastem model: {type(estimator).__name__}. Pass fitted estimators of fastem."
+    )

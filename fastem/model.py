@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from .statistics import Expectation, Learned, Statistics
 __all__ = ["Model"]
 
 
+@runtime_checkable
 class Model(Protocol):
     """A model Θ of observations V with hidden variables H.
 

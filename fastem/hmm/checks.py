@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import checks
+from ..data.remote import Remote
 
 __all__ = ["admit_sequences", "check_possible", "check_values"]
 
@@ -125,8 +126,9 @@ def check_possible(model, data, log_likelihood=-np.inf):
     if np.isfinite(log_likelihood):
         return
     n_before = 0
+    is_remote = isinstance(data, Remote)
     # Data on other machines are not looked through.
-    for table in data.tables() if hasattr(data, "tables") else ():
+    for table in () if is_remote else data.tables():
         log_likelihoods = model.log_likelihoods(table)
         counts = table.sample_weight is None or table.sample_weight > 0
         wrong = ~np.isfinite(log_likelihoods) & counts
@@ -143,7 +145,7 @@ def check_possible(model, data, log_likelihood=-np.inf):
                 "data overflow. Scale the columns to a moderate range."
             )
         n_before += len(table)
-    if not np.isfinite(log_likelihood) and not hasattr(data, "tables"):
+    if is_remote:
         raise ValueError(
             "Some sequence has probability zero under the model, so that there is nothing to learn "
             f"from it. {_WHERE_TO_LOOK}"

@@ -445,7 +445,7 @@ initial_state_covariance_ : ndarray
             return self.n_features_in_
         return self._sizes().get("p")
 
-    def _check_data(self, X, sample_weight=None, lengths=None, *, reset, once=False):
+    def _check_data(self, X, lengths=None, sample_weight=None, *, reset, once=False):
         """``X`` as checked sequences, or a stream of such."""
         if isinstance(X, Remote):
             return X.checked(self, reset=reset)
@@ -728,7 +728,7 @@ observation_offset, observation_covariance : array-like, optional
 
     def score(self, X, y=None, lengths=None, sample_weight=None):
         """The mean log-likelihood of a sequence; of arrays, lists, or a stream."""
-        data = self._check_data(X, sample_weight, lengths, reset=False, once=True)
+        data = self._check_data(X, lengths, sample_weight, reset=False, once=True)
         total, weight, model = 0.0, 0.0, None
         for sequences in data.tables():
             if model is None:

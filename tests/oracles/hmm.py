@@ -455,6 +455,9 @@ class NaiveHMMModel:
         packed = self.family.maximize(blocks, statistics["mass"], self.packed, self.fixed)
         return self._with(startprob, transmat, packed)
 
+    def log_likelihoods(self, data):
+        return self.infer(data)[0]
+
     def infer(self, data, *, posteriors=False):
         values, gammas = [], [np.empty((0, len(self.startprob)))]
         for rows, _, cut_off in self._each(data):
