@@ -56,8 +56,8 @@ class Family(ABC):
 
     @classmethod
     def public_name(cls) -> str:
-        """The name of the class; of one of its private kinds, that of the public class."""
-        return next(kind.__name__ for kind in cls.__mro__ if not kind.__name__.startswith("_"))
+        """The name by which files and products know the family: that of its class."""
+        return cls.__name__
 
     def to_settings(self) -> dict:
         """What makes this family, as JSON can hold it: its name and its arguments."""

@@ -68,6 +68,10 @@ class Gaussian(Family):
     def __repr__(self):
         return f"Gaussian({self.covariance_type!r}, reg_covar={self.reg_covar!r})"
 
+    @classmethod
+    def public_name(cls):
+        return "Gaussian"  # whichever class has this covariance type
+
     def settings(self):
         return {"covariance_type": self.covariance_type, "reg_covar": self.reg_covar}
 

@@ -54,7 +54,8 @@ class Product(Family):
             if not columns:
                 raise ValueError(f"{family!r} has no columns.")
             following = max(columns) + 1
-            name = family.public_name().lower()
+            public = (c.__name__ for c in type(family).__mro__ if not c.__name__.startswith("_"))
+            name = next(public).lower()
             count = sum(other.rstrip("0123456789") == name for other in self.names) + 1
             self.families.append(family)
             self.columns.append(columns)
