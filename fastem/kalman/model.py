@@ -213,7 +213,8 @@ class KalmanModel(Model):
         return any(getattr(self, NAMES[name]).ndim > len(axes) for name, axes in AXES.items())
 
     def _check_constant(self):
-        check_constant(self.parameters)
+        if self.varies:
+            check_constant(self.parameters)
 
     def check_same_kind(self, other) -> None:
         """Raise ``ValueError`` unless ``other`` is a Kalman filter of the same sizes."""
