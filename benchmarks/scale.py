@@ -20,7 +20,8 @@ import psutil
 from distributed import Client, LocalCluster
 
 import fastem
-from fastem.distributed.shards import _FAN_IN, Shards, pieces_of
+from fastem.distributed.chunks import chunks_of
+from fastem.distributed.shards import _FAN_IN, Shards
 
 from .generated import table, write
 
@@ -125,10 +126,10 @@ def rounds(client):
     took = {}
     for per_worker in (1, 8, 64, 128):
         model = fastem.GaussianMixture(2, random_state=0)
-        shards = Shards(client, pieces_of(X), per_worker=per_worker).checked(model, reset=True)
+        shards = Shards(client, chunks_of(X), per_worker=per_worker).checked(model, reset=True)
         first = model._start(shards, np.random.RandomState(0))
-        first.expect(shards)
-        took[len(shards.futures)] = best(lambda f=first, s=shards: f.expect(s), 5)
+        fastem.algebra.expect(first, shards)
+        took[len(shards.futures)] = best(lambda f=first, s=shards: fastem.algebra.expect(f, s), 5)
     return took
 
 
@@ -142,12 +143,12 @@ def transfers(client):
     for n in (10_000, 100_000, 1_000_000):
         X = da.random.default_rng(0).normal(size=(n, 20), chunks=(n // 8, 20)).persist()
         model = fastem.GaussianMixture(5, init_params="random_from_data", random_state=0)
-        shards = Shards(client, pieces_of(X)).checked(model, reset=True)
+        shards = Shards(client, chunks_of(X)).checked(model, reset=True)
         first = model._start(shards, np.random.RandomState(0))
-        expectation = first.expect(shards)
+        expectation = fastem.algebra.expect(first, shards)
         before = said()
         for _ in range(10):
-            expectation = first.expect(shards)
+            expectation = fastem.algebra.expect(first, shards)
         moved = (said() - before) / 10
         sizes = len(pickle.dumps(first.expect)), len(pickle.dumps(expectation))
         rows.append((f"{n:,}", f"{X.nbytes:,}", *(f"{s:,}" for s in sizes), f"{moved:,.0f}"))

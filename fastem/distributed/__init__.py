@@ -1,25 +1,25 @@
 """Learning on many machines: exact EM and online EM on a Dask cluster, or on any other engine.
 
 :func:`fit` and :func:`fit_online` run on Dask (``pip install "fastem[dask]"``). :func:`expect` and
-:func:`maximize` are the two halves of a step of EM, for any engine that can map and add.
+:func:`maximize` are the E-step and the M-step, for any engine that can map and add.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .em_step import expect, maximize
     from .exact import fit, score
-    from .halves import expect, maximize
     from .online import fit_online
 
 __all__ = ["expect", "fit", "fit_online", "maximize", "score"]
 
-#: The module that each public name comes from: only those of Dask need Dask.
+#: The module of each public name; not all of them need Dask.
 _HOMES = {
-    "expect": "halves",
+    "expect": "em_step",
     "fit": "exact",
     "fit_online": "online",
-    "maximize": "halves",
+    "maximize": "em_step",
     "score": "exact",
 }
 

@@ -1,4 +1,4 @@
-"""Exact EM on a Dask cluster: the estimator's own ``fit``, its sums taken where the data are."""
+"""Exact EM on a Dask cluster: the estimator's own ``fit``, with sums computed by the workers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TypeVar
 from sklearn.utils.validation import check_is_fitted
 
 from .. import algebra
-from .halves import taken
-from .shards import Shards, connected, pieces_for
+from .chunks import chunks_for
+from .em_step import fit_arguments
+from .shards import Shards, connected
 
 __all__ = ["fit", "score"]
 
@@ -18,28 +19,27 @@ Estimator = TypeVar("Estimator")
 def fit(model: Estimator, data, sample_weight=None, cut_off=None, client=None) -> Estimator:
     """Fit an estimator to data on a Dask cluster by exact batch EM.
 
-    The estimator's ``fit`` runs as it does on one machine, with the same start, stopping rule and
-    attributes. Only sums over the data are taken elsewhere: the model goes to the workers, and
-    statistics come back, added in a tree. The answer is that of one machine to rounding, and a
-    worker that is lost in the middle changes nothing in it: what it held is computed again.
+    The estimator's ``fit`` runs as it does on one machine, with the same initialization, stopping
+    rule and attributes. Only the sums over the data are computed elsewhere: the model is sent to
+    the workers, and their statistics are added in a tree. The result is that of one machine up to
+    rounding. A lost worker does not change it: its shard is computed again.
 
     Parameters
     ----------
     model : estimator
-        Any of fastem's. It is fitted in place.
+        Any estimator of fastem. It is fitted in place.
     data : Dask array, bag or data frame, or list of delayed blocks or futures
-        An array of points (2-D) or of sequences of one length (3-D), in chunks of any number of
-        them; a bag of sequences; delayed blocks of anything that ``model.fit`` takes, sparse
-        counts or a list of sequences for instance, or tuples of it, its weights (or None) and
-        its ``cut_off``.
+        An array of rows (2-D) or of sequences of one length (3-D), in chunks of any size; a bag of
+        sequences; delayed blocks of anything that ``model.fit`` accepts, such as sparse counts or a
+        list of sequences, or tuples of such a block, its weights (or None) and its ``cut_off``.
     sample_weight : Dask array, array or list of delayed arrays, optional
-        How much each observation counts. A list has one array for each piece of the data.
+        The weight of each observation. A list has one array for each chunk of the data.
     cut_off : Dask array, array or list of delayed arrays, or bool, optional
         For hidden Markov models with absorbing states: which sequences end before they are
         absorbed.
     client : distributed.Client, optional
-        The cluster; by default the current client's, or else a local one with a process for each
-        core, which is closed at the end.
+        The cluster. By default that of the current client; if there is no client, a local cluster
+        with a process for each core is started, and closed at the end.
 
     Returns
     -------
@@ -48,13 +48,13 @@ def fit(model: Estimator, data, sample_weight=None, cut_off=None, client=None) -
 
     Notes
     -----
-    The start is made here from the observations themselves if they are at most 50,000 rows, and
-    is then that of ``model.fit``; from a sample of as many, always the same, if they are more.
-    A start that is given in the settings is used as it is.
+    The initialization runs in this process. Up to 50,000 rows it uses all observations, and is then
+    the same as in ``model.fit``; for more rows it uses a sample of 50,000, which is always the
+    same. Initial parameters given in the settings are used as they are.
     """
-    given = taken(model, sample_weight=sample_weight, cut_off=cut_off)
+    given = fit_arguments(model, sample_weight=sample_weight, cut_off=cut_off)
     with connected(client) as client:
-        return model.fit(Shards(client, pieces_for(model, data, client, **given)))
+        return model.fit(Shards(client, chunks_for(model, data, client, **given)))
 
 
 def score(model, data, sample_weight=None, cut_off=None, client=None) -> float:
@@ -66,8 +66,8 @@ def score(model, data, sample_weight=None, cut_off=None, client=None) -> float:
         As for :func:`fit`.
     """
     check_is_fitted(model)
-    given = taken(model, sample_weight=sample_weight, cut_off=cut_off)
+    given = fit_arguments(model, sample_weight=sample_weight, cut_off=cut_off)
     with connected(client) as client:
-        shards = Shards(client, pieces_for(model, data, client, **given))
+        shards = Shards(client, chunks_for(model, data, client, **given))
         shards = model._check_data(shards, reset=False)
         return float(algebra.expect(model._model(), shards).log_likelihood)

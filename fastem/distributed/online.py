@@ -1,4 +1,4 @@
-"""Online EM on many machines, as in the paper: each learns from its own shard, then all combine."""
+"""Online EM on many machines, as in the paper: workers learn from their shards, then combine."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from distributed import as_completed
 
 from ..learning_rate import Clock
 from ..statistics import Statistics
-from .halves import taken
-from .shards import Shards, add_up, connected, everywhere, pieces_for
+from .chunks import chunks_for
+from .em_step import fit_arguments
+from .shards import Shards, broadcast, connected, tree_sum
 
 __all__ = ["fit_online"]
 
 Estimator = TypeVar("Estimator")
 
-# A step of this rate leaves the model where it starts.
+# A step of this rate leaves the model as it is initialized.
 _NO_STEP = 1e-300
 
 
@@ -40,32 +41,34 @@ def fit_online(
     """Learn online on a Dask cluster, in one pass over the data.
 
     All workers start from the same model. Each learns by ``partial_fit`` from ``sync_every``
-    observations of its own shard; then the models are combined, and the result goes back.
+    observations of its own shard; then the models are combined, and all continue from the result.
 
     Parameters
     ----------
     model : estimator
-        Any of fastem's; its ``learning_rate``, ``batch_size`` and ``memory`` are used. It learns
-        in place: one that is fitted goes on from where it is, another one starts as for
-        :func:`fit`.
+        Any estimator of fastem, whose ``learning_rate``, ``batch_size`` and ``memory`` are used. It
+        is changed in place: a fitted estimator continues from its model, any other is initialized
+        as in :func:`fit`.
     data : Dask array, bag or data frame, or list of delayed blocks or futures
         As for :func:`fit`.
     sync_every : int, default=5000
-        Observations (points, sequences, documents) that a worker learns from on its own.
+        The number of observations (rows, sequences, documents) that a worker learns from between
+        two combinations.
     mode : {'sync', 'async'}, default='sync'
-        Whether to wait for all workers and combine them, or to take each model as it arrives: it
-        replaces the last one from the same shard, all are combined, and that shard goes on from
-        the result without waiting for the others.
+        ``'sync'`` waits for all workers and combines their models. ``'async'`` uses each model as
+        it arrives: it replaces the last model of the same shard, the models of all shards are
+        combined, and that shard continues from the result without waiting for the others.
     combine : {'entropic', 'average'}, default='entropic'
-        By least total divergence, or by averaging the parameters. The models count by the
-        observations they have just learned from.
+        By least total divergence, or by averaging the parameters. Each model is weighted by the
+        observations that it has just learned from.
     sample_weight, cut_off : Dask array, array or list of delayed arrays, optional
         As for :func:`fit`.
     n_shards : int, optional
-        Cut the data into as many shards, the same for any cluster, which may bring pieces from
-        one worker to another at the beginning. By default each worker has one, of what it holds.
+        The number of shards, which are then the same on any cluster; chunks may have to move from
+        one worker to another at the beginning. By default each worker has one shard, made of the
+        chunks it has.
     callback : callable, optional
-        Called as ``callback(model, n_observations)`` at the start and after each combination.
+        Called as ``callback(model, n_observations)`` at the beginning and after each combination.
     client : distributed.Client, optional
         As for :func:`fit`.
 
@@ -76,71 +79,71 @@ def fit_online(
 
     Notes
     -----
-    The model of the last combination is here, and every task has the model it begins with: when a
-    worker is lost, what it did since then is done again by another.
+    Every task contains the model that it begins with: when a worker is lost, another one repeats
+    what it did since the last combination.
     """
     _check_choice("mode", mode, ("sync", "async"))
     _check_choice("combine", combine, ("entropic", "average"))
     for name, value in (("sync_every", sync_every), ("n_shards", n_shards or 1)):
         if not isinstance(value, Integral) or value < 1:
             raise ValueError(f"{name} must be a whole number, 1 or more; got {value!r}.")
-    given = taken(model, sample_weight=sample_weight, cut_off=cut_off)
+    given = fit_arguments(model, sample_weight=sample_weight, cut_off=cut_off)
     with connected(client) as client, model._all_or_nothing():
         fitted = model._has_learned()
-        shards = Shards(client, pieces_for(model, data, client, **given), n_shards=n_shards)
+        shards = Shards(client, chunks_for(model, data, client, **given), n_shards=n_shards)
         shards.checked(model, reset=not fitted)
         if not fitted:
-            _begin(model, shards.sample_piece())
-        run = _Run(model, shards, sync_every, combine == "entropic", callback)
-        (run.in_step if mode == "sync" else run.as_they_arrive)()
+            _initialize(model, shards.sample_chunk())
+        one_pass = _OnlinePass(model, shards, sync_every, combine == "entropic", callback)
+        (one_pass.synchronous if mode == "sync" else one_pass.asynchronous)()
     return model
 
 
-class _Run:
+class _OnlinePass:
     """One pass over the shards."""
 
     def __init__(self, model, shards, sync_every, entropic, callback):
         self.model, self.shards, self.entropic = model, shards, entropic
         self.sync_every, self.callback = sync_every, callback
         self.done = 0
-        # What a model is set into on the workers; it travels once.
-        apprentice = copy.copy(model)
-        apprentice.n_jobs = shards.n_jobs
-        # A rate is that of a whole batch: without a size of its own, of what is learned between
-        # two combinations. The last portion of a shard may be smaller, and moves the model less.
-        apprentice.batch_size = model.batch_size or sync_every
-        self.apprentice = shards.client.compute(everywhere(apprentice), optimize_graph=False)
+        # Workers set a model into a copy of this estimator, which is sent once.
+        template = copy.copy(model)
+        template.n_jobs = shards.n_jobs
+        # A learning rate is that of a whole batch. Without batch_size a batch is what a worker
+        # learns from between two combinations; a smaller last one moves the model less.
+        template.batch_size = model.batch_size or sync_every
+        self.template = shards.client.compute(broadcast(template), optimize_graph=False)
         self.state = State(model._model(), model._clock, getattr(model, "statistics_", None))
         if callback is not None:
             callback(model, 0)
 
-    def in_step(self):
-        """Combine when all have learned their share."""
+    def synchronous(self):
+        """Combine when all workers have finished."""
         begin = 0
         while begin < max(self.shards.sizes):
             busy = [i for i, size in enumerate(self.shards.sizes) if begin < size]
-            state = everywhere(self.state)
-            shares = [self._task(state, shard, begin) for shard in busy]
-            (total,) = self.shards.gather([add_up(shares)])
-            self._take(total, total)
+            state = broadcast(self.state)
+            contributions = [self._task(state, shard, begin) for shard in busy]
+            (total,) = self.shards.gather([tree_sum(contributions)])
+            self._update(total, total)
             begin += self.sync_every
 
-    def as_they_arrive(self):
-        """Combine whenever one has learned its share.
+    def asynchronous(self):
+        """Combine whenever one worker has finished.
 
-        A shard counts from when it first arrives. One that has come to its end counts until every
-        other has set out from a combination with it: then what it learned is in them.
+        A shard counts in combinations from its first result on. A shard whose data have ended
+        counts until every other shard has started from a combination that includes it.
         """
         sizes, client = self.shards.sizes, self.shards.client
         begins = [0] * len(sizes)
         running = set(range(len(sizes)))
         latest = {}
-        unheard = {}  # by those who have not set out since a shard came to its end
+        waiting_for = {}  # for each shard that has ended, those that have not started since
         owners = {}
         arriving = as_completed()
 
         def send(shard):
-            task = self._task(everywhere(self.state), shard, begins[shard])
+            task = self._task(broadcast(self.state), shard, begins[shard])
             future = client.compute(task, optimize_graph=False)
             owners[future.key] = shard
             arriving.add(future)
@@ -149,28 +152,26 @@ class _Run:
             send(shard)
         for future in arriving:
             shard = owners.pop(future.key)
-            latest[shard] = share = future.result()
+            latest[shard] = contribution = future.result()
             begins[shard] += self.sync_every
-            self._take(sum(latest.values()), share)
+            self._update(sum(latest.values()), contribution)
             if begins[shard] < sizes[shard]:
                 send(shard)
             else:
                 running.discard(shard)
-                unheard[shard] = set(running)
-            for ended in list(unheard):
-                unheard[ended].discard(shard)
-                if running and not unheard[ended]:
-                    del latest[ended], unheard[ended]
+                waiting_for[shard] = set(running)
+            for ended in list(waiting_for):
+                waiting_for[ended].discard(shard)
+                if running and not waiting_for[ended]:
+                    del latest[ended], waiting_for[ended]
 
     def _task(self, state, shard, begin):
         end = min(begin + self.sync_every, self.shards.sizes[shard])
         future = self.shards.futures[shard]
-        return delayed(_learn, pure=False)(
-            self.apprentice, state, future, begin, end, self.entropic
-        )
+        return delayed(_learn, pure=False)(self.template, state, future, begin, end, self.entropic)
 
-    def _take(self, total, new):
-        """Make the combination the model; ``new`` is what has just come in of it."""
+    def _update(self, total, new):
+        """Set the estimator to the combination; ``new`` is the part that has just arrived."""
         self.done += new.count
         self.state = total.combined(self.state, new, self.entropic)
         self.model._set_model(self.state.model)
@@ -183,7 +184,7 @@ class _Run:
 
 @dataclass(frozen=True)
 class State:
-    """What a worker sets out with."""
+    """The model that a worker begins with, and its progress."""
 
     model: object
     clock: Clock
@@ -191,8 +192,8 @@ class State:
 
 
 @dataclass(frozen=True)
-class Share:
-    """What one or several workers bring back: they add, and are as large as the model."""
+class Contribution:
+    """The result of one or several workers; contributions add, and are as large as the model."""
 
     weight: float
     count: int
@@ -204,7 +205,7 @@ class Share:
 
     def __add__(self, other):
         memory = None if self.memory is None else self.memory + other.memory
-        return Share(
+        return Contribution(
             self.weight + other.weight,
             self.count + other.count,
             max(self.n_steps, other.n_steps),
@@ -215,7 +216,7 @@ class Share:
     def __radd__(self, other):
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
-    def combined(self, state: State, new: Share, entropic: bool) -> State:
+    def combined(self, state: State, new: Contribution, entropic: bool) -> State:
         """``M(Σ α S(Θ))``, or the mean of the parameters; ``new`` has not been counted yet."""
         if not self.weight > 0:
             return state
@@ -225,35 +226,35 @@ class Share:
         return State(model, Clock(self.n_steps, state.clock.observations + new.weight), memory)
 
 
-def _learn(apprentice, state, shard, begin, end, entropic):
+def _learn(template, state, shard, begin, end, entropic):
     """Learn from observations ``begin .. end - 1`` of a shard; this runs on a worker."""
-    # Tasks in other threads have the same one.
-    estimator = copy.copy(apprentice)
+    # Tasks in other threads have the same template.
+    estimator = copy.copy(template)
     estimator._set_model(state.model)
     estimator._set_clock(state.clock)
     if state.memory is not None:
         estimator.statistics_ = state.memory
-    piece = shard.part(begin, end)
-    if piece.weight > 0:
-        estimator.partial_fit(piece.X, **piece.given)
-    return share_of(estimator, piece.weight, end - begin, entropic)
+    chunk = shard.part(begin, end)
+    if chunk.weight > 0:
+        estimator.partial_fit(chunk.X, **chunk.given)
+    return contribution_of(estimator, chunk.weight, end - begin, entropic)
 
 
-def share_of(estimator, weight, count, entropic) -> Share:
-    """What an estimator contributes to a combination."""
+def contribution_of(estimator, weight, count, entropic) -> Contribution:
+    """The contribution of an estimator to a combination."""
     model = estimator._model()
     part = model.own() if entropic else Statistics(**model.parameters)
     memory = getattr(estimator, "statistics_", None)
     memory = None if memory is None else memory * weight
-    return Share(weight, count, estimator.n_steps_, part * weight, memory)
+    return Contribution(weight, count, estimator.n_steps_, part * weight, memory)
 
 
-def _begin(model, piece):
-    """Start an estimator from some observations, with no step taken."""
-    start = copy.copy(model).set_params(learning_rate=_NO_STEP, batch_size=None)
-    start.partial_fit(piece.X, **piece.given)
+def _initialize(model, chunk):
+    """Initialize an estimator from some observations, without an online step."""
+    initialized = copy.copy(model).set_params(learning_rate=_NO_STEP, batch_size=None)
+    initialized.partial_fit(chunk.X, **chunk.given)
     settings = model.get_params(deep=False)
-    for name, value in vars(start).items():
+    for name, value in vars(initialized).items():
         if name not in settings:
             setattr(model, name, value)
     model._set_clock(Clock())

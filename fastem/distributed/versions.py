@@ -10,13 +10,13 @@ __all__ = ["check_versions"]
 
 
 def check_versions(client) -> None:
-    """Raise ``RuntimeError`` if a worker has another fastem than this process, or none.
+    """Raise ``RuntimeError`` if a worker has no fastem, or another version than this process.
 
-    Models and statistics travel as Python objects, whose meaning may change from version to
-    version: a worker of another one might add up something else without a word.
+    Models and statistics are sent as Python objects, whose meaning may change between versions: a
+    worker with another version could silently compute something else.
     """
     here = fastem.__version__, FINGERPRINT
-    # A worker that is lost in the meantime has nothing to say.
+    # Workers that are lost in the meantime are ignored.
     answers = client.run(_question(), on_error="ignore")
     others = {worker: there for worker, there in answers.items() if there != here}
     if others:

@@ -1,4 +1,4 @@
-"""Workers that are lost, and pieces of data that tell when they are loaded."""
+"""Workers that are lost, and chunks of data that tell when they are loaded."""
 
 import os
 import signal
@@ -25,11 +25,11 @@ def wait_for_two(client):
 
 
 def loaded_by(log, X, number):
-    """A piece that says, in a file, that it has been loaded."""
+    """A chunk that says, in a file, that it has been loaded."""
     (log / f"{number}-{time.time_ns()}").touch()
     return X
 
 
-def logged_pieces(log, X, rows):
+def logged_chunks(log, X, rows):
     load = dask.delayed(loaded_by, pure=False)
     return [load(log, X[i : i + rows], i) for i in range(0, len(X), rows)]

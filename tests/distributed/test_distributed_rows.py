@@ -16,14 +16,15 @@ import numpy as np
 import psutil
 import pytest
 from distributed import Client, LocalCluster
-from lost_workers import kill_one, logged_pieces, wait_for_two
+from lost_workers import kill_one, logged_chunks, wait_for_two
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 import fastem
 from fastem.distributed import expect, fit, fit_online, maximize, score
-from fastem.distributed.shards import Shards, pieces_of
+from fastem.distributed.chunks import chunks_of
+from fastem.distributed.shards import Shards
 from fastem.families import DirichletMultinomial, Gaussian, Poisson, Product
 
 
@@ -245,14 +246,14 @@ def test_bytes_of_a_step_do_not_depend_on_the_number_of_observations(client):
         load = dask.delayed(points, pure=False)
         X = [load(n_rows // 20, 8, seed) for seed in range(20)]
         model = mixture(**start_of(8))
-        shards = Shards(client, pieces_of(X)).checked(model, reset=True)
+        shards = Shards(client, chunks_of(X)).checked(model, reset=True)
         first = model._start(shards, np.random.RandomState(0))
-        expectation = first.expect(shards)
+        expectation = fastem.algebra.expect(first, shards)
         assert expectation.weight == n_rows
         sizes.append((len(pickle.dumps(first.expect)), len(pickle.dumps(expectation))))
         before = said()
         for _ in range(5):
-            first.expect(shards)
+            fastem.algebra.expect(first, shards)
         moved.append(said() - before)
     assert sizes[0] == sizes[1]
     # The data are 12.8 MB, of which two hundred times as much would be seen.
@@ -456,7 +457,7 @@ def test_a_worker_lost_in_the_middle_changes_nothing(client, name, monkeypatch, 
 
     monkeypatch.setattr(Shards, "sum", deadly)
     with warnings.catch_warnings(action="ignore"):
-        there = fit(make(), logged_pieces(tmp_path, X, 250), client=client)
+        there = fit(make(), logged_chunks(tmp_path, X, 250), client=client)
     loads = len(list(tmp_path.iterdir()))
     assert rounds[0] == -(-len(X) // 250)
     if name != "full":
@@ -479,7 +480,7 @@ def test_a_worker_lost_online(client, mode, tmp_path):
 
     def learn(callback):
         return fit_online(
-            at_start(), logged_pieces(tmp_path, X, 250), 250, mode, n_shards=2,
+            at_start(), logged_chunks(tmp_path, X, 250), 250, mode, n_shards=2,
             callback=callback, client=client,
         )  # fmt: skip
 
@@ -518,7 +519,7 @@ def test_the_current_client_is_used(client, monkeypatch):
 # Any other engine -----------------------------------------------------------------------------
 
 
-def test_the_halves_of_a_step_make_exact_em():
+def test_the_two_functions_of_a_step_make_exact_em():
     X = points()
     here = mixture(max_iter=4, **start_of(4)).set_params(tol=0)
     there = mixture(max_iter=0, **start_of(4)).fit(X[:100])
@@ -544,20 +545,20 @@ def test_what_is_not_on_a_cluster_is_refused(client):
             fit(mixture(), data, client=client)
 
 
-def test_a_bad_piece_is_named_and_nothing_changes(client):
+def test_a_bad_chunk_is_named_and_nothing_changes(client):
     X = points()
     good = fit(mixture(), da.from_array(X, chunks=(500, -1)), client=client)
     before = {name: np.copy(array) for name, array in parameters(good).items()}
     X[1234, 2] = np.nan
     bad = da.from_array(X, chunks=(500, -1))
     for learn in (fit, fit_online):
-        with pytest.raises(ValueError, match="In piece 2 of the data.*NaN"):
+        with pytest.raises(ValueError, match="In chunk 2 of the data.*NaN"):
             learn(good, bad, client=client)
         for name, array in parameters(good).items():
             assert_array_equal(array, before[name])
 
 
-def test_pieces_that_are_not_alike(client):
+def test_chunks_that_are_not_alike(client):
     blocks = [dask.delayed(points(100, width)) for width in (3, 3, 4)]
     with pytest.raises(ValueError, match=r"not alike: n_features_in_|has 4 features"):
         fit(mixture(), blocks, client=client)
@@ -574,9 +575,9 @@ def test_weights_that_do_not_fit(client):
     X = da.from_array(points(300), chunks=(100, -1))
     with pytest.raises(ValueError, match=r"sample_weight has the shape \(7,\).*300"):
         fit(mixture(), X, np.ones(7), client=client)
-    with pytest.raises(ValueError, match="sample_weight has 1 pieces, and the data have 3"):
+    with pytest.raises(ValueError, match="sample_weight has 1 chunks, and the data have 3"):
         fit(mixture(), X, [dask.delayed(np.ones(300))], client=client)
-    message = r"In piece . .*sample_weight has the shape \(7,\), and there are 100 observations"
+    message = r"In chunk . .*sample_weight has the shape \(7,\), and there are 100 observations"
     with pytest.raises(ValueError, match=message):
         fit(mixture(), X, [dask.delayed(np.ones(7))] * 3, client=client)
 

@@ -9,7 +9,7 @@ import dask.bag as db
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
-from lost_workers import kill_one, logged_pieces, wait_for_two
+from lost_workers import kill_one, logged_chunks, wait_for_two
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
@@ -95,7 +95,7 @@ def test_exact_em_on_bags_and_lists(client, name):
         make(), [dask.delayed(V[i : i + 40]) for i in cut],
         [dask.delayed(weights[i : i + 40]) for i in cut], client=client,
     )  # fmt: skip
-    # Pieces of no weight are as if they were not there, to the start too.
+    # Chunks of no weight are as if they were not there, to the start too.
     assert_same(there, make().fit(V[40:], sample_weight=weights[40:]))
 
 
@@ -120,7 +120,7 @@ def test_online_is_the_same_as_on_one_machine(client, name, combine):
     V = data()
     start = make(batch_size=1, learning_rate=fastem.Decay(0.5, 0.9)).fit(V[:30])
     model = copy.deepcopy(start)
-    # Five pieces of 30 in two shards, of 90 and of 60 sequences.
+    # Five chunks of 30 in two shards, of 90 and of 60 sequences.
     for begin in range(0, 90, 20):
         machines, weights = [], []
         for shard in (V[:90], V[90:]):
@@ -165,7 +165,7 @@ def test_models_as_they_arrive(client):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_the_halves_of_a_step(name):
+def test_the_two_functions_of_a_step(name):
     make, data = KINDS[name]
     V = data()
     steps = {"n_iter": 1} if name != "kalman" else {"max_iter": 1}
@@ -369,7 +369,7 @@ def test_cut_off_online(client, name, mode):
     assert model.n_steps_ == len(V)
 
 
-def test_cut_off_in_the_halves_of_a_step():
+def test_cut_off_in_the_two_functions_of_a_step():
     V, flags = cut_short()
     here = ending_hmm().set_params(n_iter=1).fit(V, cut_off=flags)
     there = copy.deepcopy(here)
@@ -392,7 +392,7 @@ def test_cut_off_of_a_worker_that_is_lost(client, monkeypatch, tmp_path):
         return plain(self, function)
 
     monkeypatch.setattr(Shards, "sum", deadly)
-    there = fit(ending_hmm(), logged_pieces(tmp_path, V, 12), cut_off=flags, client=client)
+    there = fit(ending_hmm(), logged_chunks(tmp_path, V, 12), cut_off=flags, client=client)
     assert_same(there, ending_hmm().fit(V, cut_off=flags))
     # Each was loaded once, though they had to be counted; what was lost, once more.
     assert rounds[0] == 10
@@ -408,9 +408,9 @@ def wrong_cut_offs():
     return {
         "too short": (bag, flags[:7], r"cut_off has the shape \(7,\), and there are 120"),
         "too short for an array": (array, flags[:7], r"the shape \(7,\), and there are 120"),
-        "too few": (lists, short[:2], "cut_off has 2 pieces, and the data have 4"),
-        "one too short": (lists, short, r"In piece 1 .*shape \(7,\), and there are 35"),
-        "numbers": (bag, flags.astype(int), "In piece . .*cut_off must be True or False"),
+        "too few": (lists, short[:2], "cut_off has 2 chunks, and the data have 4"),
+        "one too short": (lists, short, r"In chunk 1 .*shape \(7,\), and there are 35"),
+        "numbers": (bag, flags.astype(int), "In chunk . .*cut_off must be True or False"),
         "twice": (tuples_of(V, flags), flags, "have their own cut_off: give it once"),
     }
 

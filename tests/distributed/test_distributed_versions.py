@@ -80,10 +80,11 @@ def test_another_fastem_is_refused_and_named(client, odd_worker, lie, said):
 
 
 def test_a_worker_that_joins_late_is_asked_too(client, odd_worker):
-    from fastem.distributed.shards import Shards, pieces_of
+    from fastem.distributed.chunks import chunks_of
+    from fastem.distributed.shards import Shards
 
     X = da.from_array(np.random.default_rng(0).normal(size=(40, 2)), chunks=(10, 2))
-    shards = Shards(client, pieces_of(X))
+    shards = Shards(client, chunks_of(X))
     client.run(pretend, version="9.8.7", workers=[odd_worker])
     with pytest.raises(RuntimeError, match="9.8.7"):
         shards.checked(fastem.GaussianMixture(2), reset=True)

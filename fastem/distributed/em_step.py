@@ -1,4 +1,4 @@
-"""The two halves of a step of exact EM, for any engine that can map and add."""
+"""The E-step and the M-step of exact EM, for any engine that can map and add."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from ..statistics import Expectation
 
-__all__ = ["expect", "maximize", "taken"]
+__all__ = ["expect", "fit_arguments", "maximize"]
 
 Estimator = TypeVar("Estimator")
 
 
 def expect(model, X, sample_weight=None, cut_off=None) -> Expectation:
-    """What a fitted estimator expects of some of the data: its statistics, to be added up.
+    """The E-step for some of the data: expected statistics, which can be added.
 
-    Expectations add as their data would, in any order and in any tree, and are as large as the
-    model, however many the observations.
+    The sum of the expectations of several portions of the data is the expectation of all of them,
+    in whatever order they are added. Its size is that of the model, for any number of observations.
 
     Parameters
     ----------
     model : estimator
-        A fitted one: ``fit`` with ``max_iter=0``, on a sample, makes a start.
+        A fitted estimator. To initialize one, fit it to a sample with ``max_iter=0``.
     X
-        Observations as ``model.fit`` takes them.
+        Observations in any form that ``model.fit`` accepts.
     sample_weight : array-like, optional
-        How much each counts.
+        The weight of each observation.
     cut_off : bool or array-like of bool, optional
         For hidden Markov models with absorbing states: which sequences end before they are
         absorbed.
@@ -34,20 +34,20 @@ def expect(model, X, sample_weight=None, cut_off=None) -> Expectation:
     Returns
     -------
     Expectation
-        With the ``statistics``, the mean ``log_likelihood`` and the ``weight`` of the data.
+        The ``statistics``, the mean ``log_likelihood`` and the ``weight`` of the data.
     """
     check_is_fitted(model)
-    given = taken(model, sample_weight=sample_weight, cut_off=cut_off)
+    given = fit_arguments(model, sample_weight=sample_weight, cut_off=cut_off)
     return model._model().expect(model._check_data(X, **given, reset=False))
 
 
 def maximize(model: Estimator, expectation: Expectation) -> Estimator:
-    """Move an estimator to the maximum of what was expected: a step of exact EM is done.
+    """The M-step: set an estimator to the maximum of the expected log-likelihood.
 
     Parameters
     ----------
     model : estimator
-        The one that :func:`expect` was called with. It is changed.
+        The estimator that :func:`expect` was called with. It is changed.
     expectation : Expectation
         The sum over all of the data.
 
@@ -66,8 +66,8 @@ def maximize(model: Estimator, expectation: Expectation) -> Estimator:
     return model
 
 
-def taken(model, **given) -> dict:
-    """The arguments that are not None; ``TypeError``, as from ``model.fit``, if it has no such."""
+def fit_arguments(model, **given) -> dict:
+    """The arguments that are not None; raises ``TypeError`` if ``model.fit`` does not have them."""
     given = {name: value for name, value in given.items() if value is not None}
     for name in given:
         if not has_fit_parameter(model, name):
