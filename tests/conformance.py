@@ -1,0 +1,730 @@
+"""One suite for every model and estimator: what :mod:`fastem.algebra` and the base classes promise.
+
+Adding a model means adding a case to ``CASES``. Comparisons with independent code, by brute force,
+are in the tests of each model.
+"""
+
+import copy
+import functools
+import itertools
+import pickle
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import dask
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+from scipy import sparse
+from sklearn.base import BaseEstimator, clone
+
+import fastem
+from fastem import Decay, Statistics, algebra, distributed, parallel
+from fastem.families import Categorical, Gaussian, Poisson, Product
+from fastem.hmm import passes
+from fastem.model import Model
+
+from cases.families import Rayleigh, assert_same_model, assert_same_statistics, raw_sums
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    # A model after few iterations is far from the data.
+    pytest.mark.filterwarnings("ignore:.*is not converging"),
+]
+
+# Data: each function draws n observations -----------------------------------------------------
+
+
+def points(rng, n):
+    return rng.normal(size=(n, 2)) + 3.0 * rng.integers(2, size=(n, 1))
+
+
+def counts(rng, n):
+    return rng.poisson([2.0, 5.0, 3.0] * (1 + rng.integers(2, size=(n, 1))))
+
+
+def binary(rng, n):
+    return (rng.random((n, 3)) < 0.2 + 0.5 * rng.integers(2, size=(n, 1))).astype(int)
+
+
+def categories(rng, n):
+    return rng.integers(2, size=(n, 2)) + rng.integers(2, size=(n, 1))
+
+
+def positive(rng, n):
+    return rng.gamma(3.0, 1.0 + 2.0 * rng.integers(2, size=(n, 1)), size=(n, 2))
+
+
+def fractions(rng, n):
+    return rng.beta(2.0, 1.0 + 4.0 * rng.integers(2, size=(n, 1)), size=(n, 2))
+
+
+def mixed(rng, n):
+    return np.column_stack([points(rng, n), rng.poisson(4.0, size=n)])
+
+
+def topics(rng, n):
+    return rng.dirichlet([1.0, 2.0, 4.0], size=n)
+
+
+def documents(rng, n):
+    return np.array([rng.multinomial(rng.integers(5, 15), h) for h in topics(rng, n)])
+
+
+def sparse_documents(rng, n):
+    return sparse.csr_array(documents(rng, n))
+
+
+def sequences_of(rows):
+    """Sequences of two to six of such rows."""
+    return lambda rng, n: [rows(rng, T) for T in rng.integers(2, 7, n)]
+
+
+def trials(rng, n):
+    return rng.multinomial(6, [0.2, 0.3, 0.5], size=n)
+
+
+def states(rng, n):
+    """Sequences of points that stay where they are for a while."""
+    walks = [np.cumsum(rng.random(T) < 0.3) % 2 for T in rng.integers(2, 7, n)]
+    return [4.0 * walk[:, None] + rng.normal(size=(len(walk), 2)) for walk in walks]
+
+
+def absorbed(rng, n):
+    """The same, with a last point that is far away."""
+    return [np.vstack([v, 12 + rng.normal(size=(1, 2))]) for v in states(rng, n)]
+
+
+def walks(rng, n):
+    """Sequences of points that go on from one to the next, in three columns."""
+    mixing = np.random.default_rng(0).normal(size=(2, 3))
+    steps = [np.cumsum(rng.normal(size=(T, 2)), axis=0) for T in rng.integers(3, 8, n)]
+    return [h @ mixing + 0.5 * rng.normal(size=(len(h), 3)) for h in steps]
+
+
+def with_gaps(sequences):
+    """The same sequences, a tenth of whose entries are missing."""
+
+    def drawn(rng, n):
+        found = sequences(rng, n)
+        for v in found:
+            v[rng.random(v.shape) < 0.1] = np.nan
+        return found
+
+    return drawn
+
+
+# Equivalent models: equal laws of the observations -------------------------------------------
+
+
+def reordered(model, rng):
+    return model.reordered(np.roll(np.arange(model.n_components), 1))
+
+
+def other_basis(model, rng):
+    return model.transformed(2.0 * np.eye(2) + 0.5 * rng.normal(size=(2, 2)))
+
+
+# The cases ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Case:
+    """An estimator, and a function ``data(rng, n)`` that draws observations for it."""
+
+    name: str
+    estimator: Any
+    data: Callable
+    n: int = 60
+    #: A function of the model and random numbers: another model with the same law.
+    equivalent: Callable | None = field(default=reordered)
+    #: Relative error of what should be equal to rounding.
+    rtol: float = 1e-9
+
+    def __repr__(self):
+        return self.name
+
+    def make(self, n_iter=2, **settings):
+        """The estimator, not fitted, which ``fit`` gives exactly ``n_iter`` iterations."""
+        names = self.estimator.get_params()
+        for name, value in (("n_iter", n_iter), ("max_iter", n_iter), ("tol", 0.0)):
+            if name in names:
+                settings = {name: value, **settings}
+        return clone(self.estimator).set_params(**settings)
+
+    def observations(self, seed, n=None):
+        return self.data(np.random.default_rng(seed), n or self.n)
+
+    @functools.cached_property
+    def fitted(self):
+        """An estimator after two iterations. It must not be changed."""
+        return self.make().fit(self.observations(0))
+
+    @functools.cached_property
+    def model(self):
+        """A model that is not at a maximum."""
+        return moved(self.fitted._model().with_n_jobs(1), np.random.default_rng(1), 0.1)
+
+    def table(self, X, **given):
+        """Observations as the model takes them."""
+        return self.fitted._check_data(X, reset=False, **given)
+
+    @functools.cached_property
+    def batch(self):
+        return self.table(self.observations(2))
+
+    @functools.cached_property
+    def horizon(self):
+        return self.model.expect(self.batch).horizon
+
+
+def _cases():
+    seeded = {"random_state": 0}
+    for kind in ("full", "tied", "diag", "spherical"):
+        # Row by row, a kernel adds the noise of full covariances once in a while.
+        noise = 0.0 if kind == "full" else 0.05
+        mixture = fastem.GaussianMixture(2, covariance_type=kind, reg_covar=noise, **seeded)
+        yield Case(f"GaussianMixture-{kind}", mixture, points)
+    for family, data in {
+        "poisson": counts, "bernoulli": binary, "multinomial": documents, "exponential": positive,
+        "gamma": positive, "beta": fractions, Categorical(3): categories,
+        Product((Gaussian("full"), 2), (Poisson(), 1)): mixed, Rayleigh(): positive,
+    }.items():  # fmt: skip
+        name = family if isinstance(family, str) else type(family).__name__
+        yield Case(f"Mixture-{name}", fastem.Mixture(family, 2, **seeded), data)
+    yield Case("GaussianHMM-full", fastem.GaussianHMM(2, "full", **seeded), states)
+    yield Case("GaussianHMM-tied", fastem.GaussianHMM(2, "tied", **seeded), states)
+    ending = fastem.GaussianHMM(3, "diag", absorbing=[2], **seeded)
+    yield Case("GaussianHMM-absorbing", ending, absorbed)
+    yield Case("GaussianHMM-missing", fastem.GaussianHMM(2, "diag", **seeded), with_gaps(states))
+    yield Case("GMMHMM", fastem.GMMHMM(2, 2, **seeded), states)
+    yield Case("PoissonHMM", fastem.PoissonHMM(2, **seeded), sequences_of(counts))
+    yield Case("CategoricalHMM", fastem.CategoricalHMM(2, **seeded),
+               sequences_of(lambda rng, n: categories(rng, n)[:, :1]))  # fmt: skip
+    yield Case("MultinomialHMM", fastem.MultinomialHMM(2, **seeded), sequences_of(trials))
+    yield Case("HMM", fastem.HMM("gamma", 2, **seeded), sequences_of(positive))
+    kalman = fastem.KalmanFilter(n_dim_state=2, **seeded)
+    yield Case("KalmanFilter", kalman, walks, equivalent=other_basis, rtol=1e-8)
+    yield Case("KalmanFilter-missing", kalman, with_gaps(walks), 40, other_basis, rtol=1e-8)
+    yield Case("Dirichlet", fastem.Dirichlet(), topics, equivalent=None)
+    polya = fastem.CompoundDirichlet(solver="em")
+    yield Case("CompoundDirichlet", polya, sparse_documents, equivalent=None)
+    for member, data in (
+        (fastem.GaussianHMM(2, "diag", **seeded), states), (kalman, walks), (polya, documents),
+        (fastem.GaussianMixture(2, **seeded), points),
+    ):  # fmt: skip
+        name = f"MixtureOfModels-{type(member).__name__}"
+        yield Case(name, fastem.MixtureOfModels(member, 2, **seeded), data, rtol=1e-8)
+
+
+CASES = list(_cases())
+every = pytest.mark.parametrize("case", CASES, ids=str)
+every_warm_start = pytest.mark.parametrize(
+    "case", [case for case in CASES if "warm_start" in case.estimator.get_params()], ids=str
+)
+RATES = (1e-3, 0.1, 1.0, 30.0, np.inf)
+
+
+def test_every_estimator_has_a_case():
+    assert {type(case.estimator).__name__ for case in CASES} == set(fastem.ESTIMATORS)
+
+
+# Models moved within the domain of their parameters -------------------------------------------
+
+SIMPLEX = ("weights", "startprob", "transmat")
+POSITIVE = ("rates", "scales", "shapes", "alpha", "alphas", "betas", "natural")
+
+
+def moved(model, rng, distance, only=None):
+    """The model with its parameters, or ``only`` one, moved by about ``distance``."""
+    return model.with_parameters(
+        {
+            name: array if only not in (None, name) else moved_array(name, array, rng, distance)
+            for name, array in model.parameters.items()
+        }
+    )
+
+
+def moved_array(name, array, rng, distance):
+    noise = distance * rng.normal(size=np.shape(array))
+    if name.endswith("probabilities"):
+        is_simplex = np.allclose(array.sum(axis=-1), 1.0, atol=1e-9)
+        odds = (array if is_simplex else array / (1.0 - array)) * np.exp(noise)
+        return odds / (odds.sum(axis=-1, keepdims=True) if is_simplex else 1.0 + odds)
+    if name.endswith(SIMPLEX):
+        scaled = array * np.exp(noise)
+        return scaled / scaled.sum(axis=-1, keepdims=True)
+    if name.endswith(("covariance", "covariances")) and is_symmetric(array):
+        factor = np.eye(array.shape[-1]) + noise
+        product = factor @ array @ np.swapaxes(factor, -1, -2)
+        return (product + np.swapaxes(product, -1, -2)) / 2
+    if name.endswith(("covariances", *POSITIVE)):
+        return array * np.exp(noise)
+    return array + noise
+
+
+def is_symmetric(array):
+    is_square = array.ndim >= 2 and array.shape[-1] == array.shape[-2]
+    return is_square and np.array_equal(array, np.swapaxes(array, -1, -2))
+
+
+# Models: values -------------------------------------------------------------------------------
+
+
+@every
+def test_a_model_has_the_whole_interface(case):
+    kind = type(case.model)
+    assert Model in kind.__mro__
+    assert not kind.__abstractmethods__
+
+
+@every
+def test_nothing_can_be_assigned_to_a_model(case):
+    for name in (*vars(case.model), "something_new"):
+        with pytest.raises(AttributeError, match="Models are values"):
+            setattr(case.model, name, None)
+
+
+@every
+def test_parameters_make_the_same_model(case):
+    again = case.model.with_parameters(case.model.parameters)
+    assert type(again) is type(case.model)
+    assert_same_model(again, case.model, rtol=1e-14, atol=0)
+    again.check_same_kind(case.model)
+    assert algebra.divergence(case.model, again, case.horizon) == pytest.approx(0.0, abs=1e-10)
+
+
+@every
+def test_steps_and_passes_leave_a_model_as_it_is(case):
+    before = pickle.dumps(case.model.parameters)
+    algebra.online(case.model, case.batch, 0.5)
+    case.model.learn(case.batch, np.full(case.n, 0.1), 1)
+    case.model.learn(case.batch, np.full(case.n, 0.1), 1, case.model.own(case.horizon))
+    assert pickle.dumps(case.model.parameters) == before
+
+
+# Models: expectations -------------------------------------------------------------------------
+
+
+def take(X, indices):
+    return [X[i] for i in indices] if isinstance(X, list) else X[indices]
+
+
+def cut(X, *edges):
+    n = len(X) if isinstance(X, list) else X.shape[0]
+    return [X[a:b] for a, b in itertools.pairwise((0, *edges, n))]
+
+
+def assert_same_expectation(case, one, other):
+    assert one.weight == pytest.approx(other.weight, rel=1e-13)
+    assert one.log_likelihood == pytest.approx(other.log_likelihood, rel=1e-11)
+    assert_same_statistics(one.statistics, other.statistics, rtol=case.rtol, atol=1e-10)
+    own = (case.model.own(e.horizon) for e in (one, other))
+    assert_same_statistics(*own, rtol=case.rtol, atol=1e-10)
+
+
+@every
+def test_expectations_of_shards_add_to_that_of_the_whole(case):
+    X = case.observations(3)
+    shards = [case.model.expect(case.table(part)) for part in cut(X, 7, 30)]
+    whole = case.model.expect(case.table(X))
+    assert_same_expectation(case, sum(shards), whole)
+    one, other = (case.model.maximize(e.statistics) for e in (sum(shards), whole))
+    assert_same_model(one, other, rtol=1e3 * case.rtol, atol=1e-8)
+
+
+@every
+def test_weights_equal_repetition(case):
+    X = case.observations(4)
+    times = np.random.default_rng(5).integers(0, 4, case.n)
+    weighted = case.model.expect(case.table(X, sample_weight=times.astype(float)))
+    repeated = case.model.expect(case.table(take(X, np.repeat(np.arange(case.n), times))))
+    assert_same_expectation(case, weighted, repeated)
+
+
+@every
+def test_log_likelihoods_average_to_that_of_the_expectation(case):
+    X, w = case.observations(6), np.random.default_rng(7).uniform(0.1, 2.0, case.n)
+    each = case.model.log_likelihoods(case.table(X))
+    assert each.shape == (case.n,)
+    assert np.ptp(each) > 0
+    plain, weighted = case.table(X), case.table(X, sample_weight=w)
+    assert case.model.expect(plain).log_likelihood == pytest.approx(each.mean(), rel=1e-11)
+    assert case.model.expect(weighted).log_likelihood == pytest.approx(
+        np.average(each, weights=w), rel=1e-11
+    )
+
+
+@every
+def test_threads_make_no_difference_to_the_bit(case, monkeypatch):
+    # Chunks that pay would need many more observations.
+    original = parallel.chunks
+    for module in list(sys.modules.values()):
+        if module is not parallel and getattr(module, "chunks", None) is original:
+            monkeypatch.setattr(
+                module, "chunks", lambda n, least, most=65536: original(n, min(least, 8), most)
+            )
+    monkeypatch.setattr(passes, "_PIECE_ENTRIES", 16)
+    monkeypatch.setattr(parallel, "_pools", {})
+    X = case.observations(8, n=300)
+    found = []
+    for n_jobs in (1, 2):
+        assert 2 not in parallel._pools
+        model = case.model.with_n_jobs(n_jobs)
+        expectation = model.expect(case.table(X))
+        found.append((expectation.statistics, expectation.log_likelihood,
+                      model.log_likelihoods(case.table(X))))  # fmt: skip
+    assert 2 in parallel._pools, "nothing ran on two threads"
+    assert same(*found)
+
+
+@every
+def test_own_statistics_are_what_draws_tend_to(case):
+    own = raw_sums(case.model.own(case.horizon))
+    found = np.array(
+        [
+            raw_sums(algebra.own_by_simulation(case.model, 150, seed, case.horizon))
+            for seed in range(40)
+        ]
+    )
+    error = found.std(axis=0, ddof=1) / np.sqrt(len(found))
+    assert (np.abs(found.mean(axis=0) - own) <= 5.0 * error + 1e-9).all()
+    assert (error < 0.2 * (1.0 + np.abs(own))).all()
+
+
+# Models: divergence, steps and combinations ---------------------------------------------------
+
+
+@every
+def test_divergence_is_positive_and_zero_only_at_itself(case):
+    rng = np.random.default_rng(9)
+    assert algebra.divergence(case.model, case.model, case.horizon) == 0.0
+    for name in case.model.parameters:
+        other = moved(case.model, rng, 0.05, only=name)
+        assert algebra.divergence(case.model, other, case.horizon) > 1e-7, name
+    for distance in (0.01, 0.1, 0.5):
+        assert algebra.divergence(case.model, moved(case.model, rng, distance), case.horizon) > 0
+
+
+@every
+def test_the_bound_touches_the_loss_and_lies_above_it(case):
+    rng = np.random.default_rng(10)
+    loss = algebra.step_loss(case.model, case.model, case.batch)
+    here = algebra.upper_bound(case.model, case.model, case.batch)
+    assert here == pytest.approx(loss, rel=1e-11)
+    for distance in (0.01, 0.1, 0.3):
+        other = moved(case.model, rng, distance)
+        bound = algebra.upper_bound(case.model, other, case.batch)
+        assert bound > algebra.step_loss(case.model, other, case.batch)
+
+
+@every
+@pytest.mark.parametrize("eta", RATES)
+def test_a_step_descends(case, eta):
+    """``U + Δ/η`` and ``loss + Δ/η`` at the new model are no more than at the old."""
+    new, _ = algebra.online(case.model, case.batch, eta)
+    inertia = algebra.divergence(case.model, new, case.horizon) / eta
+    before = algebra.step_loss(case.model, case.model, case.batch)
+    rounding = 1e-11 * max(1.0, abs(before))
+    assert algebra.upper_bound(case.model, new, case.batch) + inertia <= before + rounding
+    after = algebra.step_loss(case.model, new, case.batch) + inertia
+    assert after <= before + rounding
+    if eta >= 0.1:
+        assert after < before - 1e-5
+    if eta == np.inf:
+        assert_same_model(new, algebra.batch(case.model, case.batch), rtol=case.rtol, atol=1e-9)
+
+
+def assert_maximum(model, statistics):
+    """No model near or far has a greater ``Q(S, ·)``: all parameters moved at once, and each."""
+    most = model.log_joint(statistics)
+    rounding = 1e-12 * max(1.0, abs(most))
+    for only, distance in itertools.product((None, *model.parameters), (1e-3, 1e-2, 0.2)):
+        for seed, sign in itertools.product(range(2), (1, -1)):
+            other = moved(model, np.random.default_rng(seed), sign * distance, only)
+            assert other.log_joint(statistics) < most + rounding, (only, distance)
+
+
+@every
+@pytest.mark.parametrize("eta", [0.2, np.inf])
+def test_a_step_is_the_minimum_of_its_objective(case, eta):
+    """``U + Δ/η`` is ``-Q(S(V|Θ) + S(Θ)/η, ·)`` but for a constant, and a factor."""
+    new, statistics = algebra.online(case.model, case.batch, eta)
+    wanted = case.model.expect(case.batch).statistics + case.model.own(case.horizon) * (1 / eta)
+    rho = 1.0 if eta == np.inf else eta / (1 + eta)
+    assert_same_statistics(statistics, wanted * rho, rtol=case.rtol)
+    assert_maximum(new, statistics)
+
+
+@every
+def test_a_combination_is_the_minimum_of_the_total_divergence(case):
+    other = moved(case.model, np.random.default_rng(11), 0.2)
+    models, alphas = [case.model, other], [0.3, 0.7]
+    center = algebra.combine(models, alphas, case.horizon)
+    assert_maximum(center, case.model.own(case.horizon) * 0.3 + other.own(case.horizon) * 0.7)
+    same = algebra.combine([case.model] * 3, horizon=case.horizon)
+    assert_same_model(same, case.model, rtol=1e-7, atol=1e-8)
+
+
+@every
+def test_a_vanishing_rate_leaves_the_model(case):
+    far, near = (algebra.online(case.model, case.batch, eta)[0] for eta in (1e-4, 1e-5))
+    assert_same_model(near, case.model, rtol=1e-2, atol=1e-2)
+    divergences = [algebra.divergence(case.model, m, case.horizon) for m in (far, near)]
+    # The divergence is of the second order in the rate.
+    assert divergences[1] < 0.02 * divergences[0] + 1e-11
+
+
+@every
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+@pytest.mark.parametrize("keep", [False, True], ids=["model", "statistics"])
+@pytest.mark.parametrize("batch_size", [1, 4, None])
+def test_learning_is_one_step_after_another(case, batch_size, keep, weighted):
+    """The loop of a kernel is the loop of the algebra."""
+    given = {}
+    if weighted:
+        given["sample_weight"] = np.random.default_rng(12).uniform(0.2, 2.0, 12)
+        given["sample_weight"][3] = 0.0
+    table = case.table(case.observations(13, n=12), **given)
+    rates = 0.3 / np.arange(1, 1 + (1 if batch_size is None else -(-12 // batch_size)))
+    memory = case.model.own(case.horizon) if keep else None
+    got = case.model.learn(table, rates, batch_size, memory)
+    want = algebra.take_steps(case.model, table, rates, batch_size, memory)
+    assert_same_model(got.model, want.model, rtol=1e-8, atol=1e-10)
+    assert (got.memory is None) == (want.memory is None) == (not keep)
+    if keep:
+        assert_same_statistics(got.memory, want.memory, rtol=1e-8, atol=1e-10)
+    # A kernel need not compute it.
+    if not np.isnan(got.log_likelihood):
+        assert got.log_likelihood == pytest.approx(want.log_likelihood, rel=1e-8)
+
+
+# Models: alignment ----------------------------------------------------------------------------
+
+
+@every
+def test_aligning_never_raises_the_divergence(case):
+    rng = np.random.default_rng(14)
+    for distance in (0.05, 0.5):
+        other = moved(case.model, rng, distance)
+        for model in (case.model, *equivalents(case, rng)):
+            before = algebra.divergence(model, other, case.horizon)
+            nearer = model.brought_to(other, case.horizon)
+            assert algebra.divergence(nearer, other, case.horizon) <= before * (1 + 1e-12)
+
+
+def equivalents(case, rng):
+    return [case.equivalent(case.model, rng)] if case.equivalent else []
+
+
+@every
+def test_aligning_undoes_what_makes_no_difference(case):
+    for other in equivalents(case, np.random.default_rng(15)):
+        np.testing.assert_allclose(
+            other.log_likelihoods(case.batch), case.model.log_likelihoods(case.batch), rtol=1e-9
+        )
+        assert algebra.divergence(other, case.model, case.horizon) > 0.1
+        back = other.brought_to(case.model, case.horizon)
+        assert_same_model(back, case.model, rtol=1e-6, atol=1e-7)
+        merged = algebra.combine_aligned([case.model, other], [0.4, 0.6], case.horizon)
+        assert_same_model(merged, case.model, rtol=1e-6, atol=1e-7)
+
+
+# Estimators -----------------------------------------------------------------------------------
+
+
+def same(one, other):
+    """Equality of what estimators hold, to the bit."""
+    if isinstance(one, np.ndarray):
+        return (
+            isinstance(other, np.ndarray)
+            and (one.dtype, one.shape) == (other.dtype, other.shape)
+            and one.tobytes() == other.tobytes()
+        )
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, Statistics):
+        return same(one.to_arrays(), other.to_arrays())
+    if isinstance(one, BaseEstimator):
+        return same(vars(one), vars(other))
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(same, one, other))
+    return one == other
+
+
+def learned(estimator):
+    """All that an estimator has learned, and its settings."""
+    public = {name: value for name, value in vars(estimator).items() if name[-1] == "_"}
+    return {**public, **estimator.get_params(deep=False)}
+
+
+def assert_same_learned(one, other):
+    a, b = learned(one), learned(other)
+    assert a.keys() == b.keys()
+    for name in a:
+        if name == "members_":
+            for pair in zip(a[name], b[name], strict=True):
+                assert_same_learned(*pair)
+        elif isinstance(a[name], BaseEstimator):
+            assert_same_learned(a[name], b[name])
+        else:
+            assert same(a[name], b[name]), name
+
+
+def assert_alike(one, other, rtol=1e-8):
+    assert_same_model(one._model(), other._model(), rtol=rtol, atol=1e-9)
+
+
+ONLINE = [
+    {"batch_size": 7, "memory": "model", "learning_rate": Decay(0.5, 0.7)},
+    {"batch_size": 7, "memory": "statistics"},
+]
+both_memories = pytest.mark.parametrize("online", ONLINE, ids=["model", "statistics"])
+
+
+@every
+@both_memories
+def test_files_keep_every_bit_and_learning_continues(case, online, tmp_path):
+    estimators = {
+        "fitted": case.make(**online).fit(case.observations(20)),
+        "online": case.make(**online).partial_fit(case.observations(20)),
+        "new": case.make(**online),
+    }
+    for name, estimator in estimators.items():
+        fastem.save(estimator, tmp_path / name)
+        loaded = fastem.load(tmp_path / name, families=[Rayleigh])
+        assert type(loaded) is type(estimator)
+        assert_same_learned(loaded, estimator)
+        for each in (loaded, estimator):
+            each.partial_fit(case.observations(21))
+        assert_same_learned(loaded, estimator)
+
+
+@every
+@both_memories
+def test_pickles_keep_every_bit_and_learning_continues(case, online):
+    estimator = case.make(**online).partial_fit(case.observations(20))
+    loaded = pickle.loads(pickle.dumps(estimator))
+    assert same(loaded, estimator)
+    for each in (loaded, estimator):
+        each.partial_fit(case.observations(21))
+    assert same(loaded, estimator)
+
+
+@every
+def test_a_clone_has_the_settings_and_has_learned_nothing(case):
+    again = clone(case.fitted)
+    assert not again.__sklearn_is_fitted__()
+    assert case.fitted.__sklearn_is_fitted__()
+    assert not [name for name in vars(again) if name[-1] == "_"]
+    assert_alike(again.fit(case.observations(0)), case.fitted, rtol=0)
+
+
+def wider(X):
+    """The same observations, with one more column."""
+    if isinstance(X, list):
+        return [wider(v) for v in X]
+    return X[:, [*range(X.shape[1]), 0]]
+
+
+@every
+@both_memories
+def test_a_stream_that_fails_in_the_middle_changes_nothing(case, online):
+    first, second, third = cut(case.observations(22), 20, 40)
+    started = case.make(**online).partial_fit(case.observations(20))
+    for estimator in (case.make(**online), started, copy.deepcopy(case.fitted)):
+        before = copy.deepcopy(vars(estimator))
+        for bad in ([first, second, wider(third)], [first, wider(second), third]):
+            with pytest.raises(ValueError):
+                estimator.partial_fit(iter(bad))
+            assert same(vars(estimator), before)
+            with pytest.raises(ValueError):
+                estimator.fit(lambda bad=bad: iter(bad))
+            assert same(vars(estimator), before)
+        with pytest.raises(ValueError, match="zero"):
+            estimator.partial_fit(first, sample_weight=np.zeros(20))
+        assert same(vars(estimator), before)
+
+
+@every
+@both_memories
+def test_how_a_stream_is_cut_makes_no_difference(case, online):
+    X = case.observations(23)
+    whole = case.make(**online).partial_fit(iter([X]))
+    for edges in ((20,), (3, 7, 31), range(5, case.n, 5)):
+        other = case.make(**online).partial_fit(iter(cut(X, *edges)))
+        assert_alike(other, whole)
+        assert other.n_steps_ == pytest.approx(whole.n_steps_)
+        assert other.n_observations_ == whole.n_observations_ == case.n
+
+
+@every
+def test_fit_reads_a_stream_as_an_array(case):
+    X = case.observations(24)
+    whole = case.make().fit(X)
+    for stream in (lambda: iter(cut(X, 11, 40)), cut(X, 11, 40)):
+        streamed = case.make().fit(stream)
+        assert_alike(streamed, whole)
+        assert streamed.n_iter_ == whole.n_iter_
+        assert streamed.lower_bound_ == pytest.approx(whole.lower_bound_, rel=1e-10)
+
+
+@every_warm_start
+def test_a_warm_start_continues(case):
+    X = case.observations(27)
+    at_once = case.make(5).fit(X)
+    resumed = case.make(2, warm_start=True).fit(X)
+    (iterations,) = {"max_iter", "n_iter"} & resumed.get_params().keys()
+    resumed.set_params(**{iterations: 3}).fit(X)
+    assert_alike(resumed, at_once)
+    assert resumed.lower_bound_ == pytest.approx(at_once.lower_bound_, rel=1e-10)
+
+
+# On many machines -----------------------------------------------------------------------------
+
+
+@every
+def test_the_two_parts_of_a_distributed_step_are_an_iteration_of_fit(case):
+    X = case.observations(28)
+    one_more, estimator = case.make(3).fit(X), case.make(2).fit(X)
+    total = sum(distributed.expect(estimator, part) for part in cut(X, 11, 40))
+    assert total.weight == case.n
+    distributed.maximize(estimator, total)
+    assert_alike(estimator, one_more, rtol=1e-7)
+    assert estimator.n_iter_ == one_more.n_iter_ or case.name == "Dirichlet"
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+ON_A_CLUSTER = ("GaussianMixture-full", "GaussianHMM-full", "CompoundDirichlet",
+                "MixtureOfModels-GaussianHMM")  # fmt: skip
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.name in ON_A_CLUSTER], ids=str)
+def test_a_cluster_learns_what_one_machine_learns(case, client):
+    X = case.observations(29)
+    shards = [dask.delayed(part) for part in cut(X, 11, 40)]
+    here, there = case.make().fit(X), distributed.fit(case.make(), shards, client=client)
+    assert_alike(there, here)
+    assert there.n_iter_ == here.n_iter_
+    assert there.n_observations_ == case.n
+    score = distributed.score(here, shards, client=client)
+    assert score == pytest.approx(distributed.expect(here, X).log_likelihood, rel=1e-10)
+    settings = {"batch_size": 5, "learning_rate": 0.2}
+    online = case.make(**settings).fit(X)
+    before = copy.deepcopy(online)
+    distributed.fit_online(online, shards, sync_every=15, n_shards=1, client=client)
+    assert_alike(online, before.partial_fit(X), rtol=1e-6)
