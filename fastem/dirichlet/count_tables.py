@@ -11,7 +11,7 @@ from .. import checks
 from ..data.remote import Remote
 from ..data.rows import Stream, Table, as_data, read_rows
 from ..kernels.dirichlet import count_tables as kernels
-from ..kernels.dirichlet.newton import sparse_rows
+from ..kernels.dirichlet.documents import sparse_rows
 from ..parallel import chunks, in_order
 
 __all__ = ["CountTables", "Documents", "as_documents", "documents_of"]

@@ -8,7 +8,9 @@ from scipy import sparse
 from .. import checks
 from ..data.rows import read_rows
 from ..drawing import MOST_WORDS, draw_long_document, draw_topics, is_long
-from ..kernels.dirichlet import newton as kernels
+from ..kernels.dirichlet import documents as document_kernels
+from ..kernels.dirichlet import newton
+from ..kernels.dirichlet.topics import add_log_topics
 from ..lengths import Lengths
 from ..model import Model
 from ..parallel import chunks, in_order
@@ -63,7 +65,7 @@ class DirichletModel(Model):
     def own(self, horizon=None) -> Statistics:
         """``S(Θ) = E[log h] = ψ(α) - ψ(α₀)``."""
         log_topics = np.empty(len(self.alpha))
-        kernels.own_statistics(self.alpha, log_topics)
+        newton.own_statistics(self.alpha, log_topics)
         return Statistics(mass=1.0, log_topics=log_topics)
 
     def maximize(self, statistics: Statistics):
@@ -73,14 +75,14 @@ class DirichletModel(Model):
             return self
         alpha = self.alpha.copy()
         mean_log = log_topics / mass
-        if not np.isfinite(mean_log).all() or not kernels.maximum(mean_log, alpha):
+        if not np.isfinite(mean_log).all() or not newton.maximum(mean_log, alpha):
             raise ValueError(NO_MAXIMUM)
         return self._with(alpha)
 
     def log_joint(self, statistics: Statistics) -> float:
         """``Q(S, Θ) = log Γ(α₀) - Σ log Γ(α_j) + Σ α_j s_j``, without the base measure."""
         mass, log_topics = self._blocks(statistics)
-        return mass * kernels.height(self.alpha, log_topics / mass)
+        return mass * newton.height(self.alpha, log_topics / mass)
 
     def _blocks(self, statistics):
         """The mass, which must be positive, and the sums of ``log h``."""
@@ -140,7 +142,7 @@ class DirichletModel(Model):
             sums = np.zeros(len(self.alpha))
             densities = np.empty(stop - start)
             rows, part = read_rows(X, start, stop)
-            wrong = kernels.add_log_topics(rows, len(part), weights, self.alpha, sums, densities)
+            wrong = add_log_topics(rows, len(part), weights, self.alpha, sums, densities)
             if wrong >= 0:
                 row, column = divmod(start * X.shape[1] + wrong, X.shape[1])
                 raise ValueError(
@@ -266,7 +268,7 @@ class CompoundDirichletModel(DirichletModel):
         starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
         words = np.empty(starts[-1], np.int64)
         seed = int(rng.integers(2**32))
-        kernels.draw_words(np.cumsum(self.alpha), starts, seed, words)
+        document_kernels.draw_words(np.cumsum(self.alpha), starts, seed, words)
         X = sparse.csr_array(
             (np.ones(len(words), np.int64), words, starts), shape=(len(lengths), len(self.alpha))
         )
@@ -284,7 +286,9 @@ class CompoundDirichletModel(DirichletModel):
 
         def one(piece):
             start, stop = piece
-            kernels.log_likelihoods(*documents_of(X, start, stop), self.alpha, out[start:stop])
+            document_kernels.log_likelihoods(
+                *documents_of(X, start, stop), self.alpha, out[start:stop]
+            )
 
         for _ in in_order(one, chunks(X.shape[0], least=256, most=4096), self.n_jobs):
             pass
@@ -328,7 +332,7 @@ class CompoundDirichletModel(DirichletModel):
                 )
         documents = documents_of(X, 0, X.shape[0])
         if "alpha" not in self.fixed:
-            failed = kernels.online(
+            failed = document_kernels.online(
                 *documents, batch_size, rates, weights, alpha, remembered, keep, self.n_pseudo,
                 self.seed,
             )  # fmt: skip

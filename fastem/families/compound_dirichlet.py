@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..drawing import MOST_WORDS, draw_long_document, is_long
-from ..kernels.dirichlet.newton import draw_words, height, own_statistics
+from ..kernels.dirichlet.documents import draw_words
+from ..kernels.dirichlet.newton import height, own_statistics
 from ..kernels.families.compound_dirichlet import CompoundDirichlet, LogTopics
 from .sums import SummedFamily
 from .support import check_counts, is_count

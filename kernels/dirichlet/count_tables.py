@@ -15,7 +15,8 @@ import numpy as np
 from ..options import inlined, kernel
 from ..rows import N_FLOATS, block_width, read_block
 from ..special import polygamma_changes
-from .newton import copy_into, log_rise, moved, newton_step, sparse_rows_of_block
+from .documents import sparse_rows_of_block
+from .newton import copy_into, log_rise, moved, newton_step
 
 #: The table of word j is ``above[starts[j] : starts[j + 1]]``, and its values beyond the end of
 #: that are ``far_values[far_starts[j] : far_starts[j + 1]]``, with the weight ``far_weights``. The
