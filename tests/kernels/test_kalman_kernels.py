@@ -394,3 +394,20 @@ def test_an_observation_without_density_is_refused():
         model(lds).infer(np.zeros((4, 3)), False)
     with pytest.raises(ValueError, match="no density"):
         model(lds).expect(np.zeros((4, 3)))
+
+
+def test_named_views_lie_where_kernels_look():
+    m = model(oracles.random_lds(3, 5, np.random.default_rng(12)))
+    space = Workspace(m.system, 4)
+    begins = space.places[0]
+    for letter, value in m.system.items():
+        np.testing.assert_array_equal(getattr(space.system, letter), value)
+        assert space.x[begins["system"][letter]] == value.flat[0]
+    space.sums.put(vh=np.full((5, 3), 2.0), weight=7.0)
+    begin = begins["sums"]["vh"]
+    rows = space.x[begin : begin + 5 * begins["dd"]].reshape(5, -1)
+    # What pads the rows is neither shown nor written.
+    np.testing.assert_array_equal(rows, np.pad(space.sums.vh, ((0, 0), (0, begins["dd"] - 3))))
+    assert space.x[begins["sums"]["weight"]] == 7.0
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = space.nothing
