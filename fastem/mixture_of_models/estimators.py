@@ -78,17 +78,19 @@ class MixtureOfModels(Estimator):
 
     Examples
     --------
-    Sequences that stay in a state, and sequences that leave it at once:
+    Sequences that stay in a state for long, and sequences that leave it soon:
 
     >>> import numpy as np
     >>> import fastem
     >>> rng = np.random.default_rng(0)
-    >>> slow = [np.repeat(rng.integers(2, size=10), 4)[:, None] for _ in range(20)]
-    >>> fast = [rng.integers(2, size=40)[:, None] for _ in range(20)]
-    >>> member = fastem.CategoricalHMM(2, random_state=0)
-    >>> model = fastem.MixtureOfModels(member, 2, random_state=0).fit(slow + fast)
-    >>> labels = model.predict(slow + fast)
-    >>> bool(labels[0] != labels[-1])
+    >>> def draw(stay):
+    ...     states = np.cumsum(rng.random((30, 60)) > stay, axis=1) % 2
+    ...     return list((3.0 * states + rng.normal(size=states.shape))[:, :, None])
+    >>> X = draw(0.95) + draw(0.5)
+    >>> member = fastem.GaussianHMM(2, random_state=0)
+    >>> model = fastem.MixtureOfModels(member, 2, random_state=0).fit(X)
+    >>> labels = model.predict(X)
+    >>> bool((labels[:30] == labels[0]).all() and (labels[30:] == 1 - labels[0]).all())
     True
     """
 

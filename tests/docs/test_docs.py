@@ -124,3 +124,30 @@ def fake_pyspark():
     pyspark = types.ModuleType("pyspark")
     pyspark.sql = sql
     return {"pyspark": pyspark, "pyspark.sql": sql}
+
+
+def test_the_walks_name_functions_that_exist():
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    hops = set(re.findall(r"`([\w/]+\.py):(\w+)`", text))
+    assert len(hops) > 50
+    missing = [
+        f"{path}:{name}" for path, name in sorted(hops)
+        if not re.search(rf"^\s*def {name}\(", (ROOT / path).read_text(), re.MULTILINE)
+    ]  # fmt: skip
+    assert missing == []
+
+
+def test_the_tree_names_files_that_exist():
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    tree = re.search(r"^```\n(fastem/\n.*?)^```$", text, re.DOTALL | re.MULTILINE)[1]
+    top = ""
+    for line in tree.splitlines():
+        names = re.match(r" *((?:[\w.]+(?:\.py|/) *)+)", line)
+        if names is None:
+            continue
+        if not line.startswith(" "):
+            top = names[1].split()[0]
+            assert (ROOT / top).is_dir(), line
+            continue
+        for name in names[1].split() if line.startswith("  ") and line[2] != " " else ():
+            assert (ROOT / top / name).exists(), line
