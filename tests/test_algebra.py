@@ -20,7 +20,6 @@ from cases.families import (
     assert_same_statistics,
     assert_statistics,
     pair_of,
-    raw_sums,
 )
 from oracles import families as oracles
 
@@ -154,33 +153,7 @@ def test_online_step_never_raises_the_loss_of_its_batch(case, seed, log_eta, n_c
     assert after <= before + 1e-12 * max(1.0, abs(before))
 
 
-# Limits ---------------------------------------------------------------------------------------
-
-
-@every
-def test_infinite_rate_is_batch_em(case):
-    pair, X = case.problem(11)
-    model = case.model(pair)
-    step = algebra.batch(model, X)
-    assert_same_model(algebra.online(model, X, np.inf)[0], step, rtol=1e-13)
-    error = distance(case, algebra.online(model, X, 1e8)[0], step)
-    assert 0 < error < 1e-5
-
-
-@every
-def test_vanishing_rate_leaves_the_model_alone(case):
-    pair, X = case.problem(12)
-    model = case.model(pair)
-    near, nearer = (distance(case, algebra.online(model, X, eta)[0], model) for eta in (1e-4, 1e-5))
-    assert nearer < 1e-3
-    assert nearer == pytest.approx(near / 10, rel=0.01)
-    assert_same_model(algebra.online(model, X, 1e-300)[0], model, rtol=1e-12)
-
-
-def distance(case, one, other):
-    a, _ = oracles.coordinates(case.oracle.domains, pair_of(one))
-    b, _ = oracles.coordinates(case.oracle.domains, pair_of(other))
-    return np.abs(a - b).max()
+# Running statistics, and small steps ----------------------------------------------------------
 
 
 @every
@@ -200,17 +173,6 @@ def test_running_statistics_are_the_model_as_memory(case):
         model, statistics = algebra.online(model, X, rho / (1 - rho))
         assert_same_model(model, plain, rtol=1e-9)
         assert_same_statistics(statistics, memory, rtol=1e-9)
-
-
-@every
-def test_memory_argument_is_the_running_statistics(case):
-    pair, X = case.problem(14)
-    other, _ = case.problem(15)
-    model, memory = case.model(pair), case.model(other).own()
-    updated, statistics = algebra.online(model, X, 0.5, memory)
-    expected = model.expect(X).statistics * (1 / 3) + memory * (2 / 3)
-    assert_same_statistics(statistics, expected)
-    assert_same_model(updated, model.maximize(expected))
 
 
 @every
@@ -272,16 +234,6 @@ def test_divergence_is_that_of_the_joint_law(case):
 
 
 @every_and_interleaved
-def test_divergence_vanishes_only_between_equals(case):
-    rng = np.random.default_rng(20)
-    pair = case.pair(rng, 2)
-    vector, back = oracles.coordinates(case.oracle.domains, pair)
-    for direction in np.eye(len(vector)):
-        moved = back(vector + 0.01 * direction)
-        assert algebra.divergence(case.model(pair), case.model(moved)) > 1e-7
-
-
-@every_and_interleaved
 def test_component_divergences_are_pairwise_and_sum_to_the_divergence(case):
     rng = np.random.default_rng(21)
     one, other = case.pair(rng, 3), case.pair(rng, 3)
@@ -306,33 +258,3 @@ def test_upper_bound_lies_above_the_loss_and_touches_it(case):
         assert bound > oracles.nll(case.oracle, *other, X)
         expected = oracles.upper_bound(case.oracle, pair, other, X)
         assert bound == pytest.approx(expected, rel=1e-10)
-
-
-# S(Θ) by simulation ---------------------------------------------------------------------------
-
-
-@every_and_interleaved
-def test_own_statistics_are_what_simulation_tends_to(case):
-    pair = case.pair(np.random.default_rng(24))
-    model = case.model(pair)
-    own = raw_sums(model.own())
-    spreads = []
-    for n_samples in (250, 4000):
-        runs = np.array(
-            [raw_sums(algebra.own_by_simulation(model, n_samples, seed)) for seed in range(100)]
-        )
-        error = runs.std(axis=0, ddof=1) / np.sqrt(len(runs))
-        # Some forty statistics at the most: 5 standard errors leave one chance in 50 000.
-        assert (np.abs(runs.mean(axis=0) - own) <= 5 * error + 1e-12).all()
-        spreads.append(np.sqrt(np.mean((runs - own) ** 2, axis=0)))
-    # Sixteen times the draws, a quarter of the error. The root mean square of a hundred runs is
-    # known to 7%, so a ratio to 10%.
-    assert np.median(spreads[0] / spreads[1]) == pytest.approx(4.0, rel=0.25)
-
-
-@every
-def test_simulation_is_repeatable(case):
-    model = case.model(case.pair(np.random.default_rng(25)))
-    a, b, c = (raw_sums(algebra.own_by_simulation(model, 100, seed)) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(a, b)
-    assert not np.array_equal(a, c)

@@ -4,22 +4,16 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-import fastem
 from fastem import algebra
-from fastem.data.rows import Table
 from fastem.families import Gaussian, Poisson, Product
-from fastem.mixture import model as mixture_model
 from fastem.mixture.model import MixtureModel
-from fastem.parallel import chunks
 from fastem.statistics import Expectation, Moments, SharedMoments, Statistics
 
 from cases.families import (
     ALL,
     GAUSSIAN,
     INTERLEAVED,
-    assert_same_model,
     assert_same_statistics,
-    cases,
     pair_of,
 )
 from oracles import families as oracles
@@ -28,27 +22,6 @@ every = pytest.mark.parametrize("case", [*ALL, INTERLEAVED], ids=str)
 
 
 # Shards ---------------------------------------------------------------------------------------
-
-
-@every
-@pytest.mark.parametrize("weighted", [False, True])
-def test_shards_add_up_to_the_whole(case, weighted):
-    pair, X = case.problem(31, n_rows=500)
-    w = np.random.default_rng(32).uniform(0.1, 3, len(X)) if weighted else None
-    model = case.model(pair)
-    whole = model.expect(Table(X, w))
-    cuts = [slice(0, 7), slice(7, 250), slice(250, 500)]
-    shards = [model.expect(Table(X[cut], None if w is None else w[cut])) for cut in cuts]
-    by_hand = sum(shard.statistics * shard.weight for shard in shards) / whole.weight
-    assert_same_statistics(by_hand, whole.statistics, rtol=1e-12, atol=1e-13)
-    added = shards[0] + shards[1] + shards[2]
-    assert_same_statistics(added.statistics, whole.statistics, rtol=1e-12, atol=1e-13)
-    assert_same_statistics(sum(shards).statistics, added.statistics, rtol=0, atol=0)
-    assert added.log_likelihood == pytest.approx(whole.log_likelihood, rel=1e-12)
-    assert added.weight == pytest.approx(whole.weight, rel=1e-14)
-    assert_same_model(
-        model.maximize(added.statistics), model.maximize(whole.statistics), rtol=1e-10
-    )
 
 
 def test_horizons_add_as_means_over_rows():
@@ -61,47 +34,6 @@ def test_horizons_add_as_means_over_rows():
     added = model.expect(X[:20]) + model.expect(X[20:])
     assert added.horizon == pytest.approx(X.sum() / 90, rel=1e-13)
     assert model.expect(X).horizon == pytest.approx(X.sum() / 90, rel=1e-13)
-
-
-@every
-def test_a_stream_is_its_arrays_in_a_row(case):
-    pair, X = case.problem(34, n_rows=300)
-    model = case.model(pair)
-    whole, stream = model.expect(X), model.expect([X[:100], X[100:130], X[130:]])
-    assert_same_statistics(stream.statistics, whole.statistics, rtol=1e-12, atol=1e-13)
-    assert stream.log_likelihood == pytest.approx(whole.log_likelihood, rel=1e-13)
-
-
-@every
-def test_a_row_of_weight_two_is_two_rows(case):
-    pair, X = case.problem(35, n_rows=50)
-    counts = np.random.default_rng(36).integers(0, 4, len(X))
-    model = case.model(pair)
-    weighted = model.expect(Table(X, counts.astype(float)))
-    repeated = model.expect(np.repeat(X, counts, axis=0))
-    assert_same_statistics(weighted.statistics, repeated.statistics, rtol=1e-12, atol=1e-13)
-    assert weighted.log_likelihood == pytest.approx(repeated.log_likelihood, rel=1e-13)
-    assert weighted.weight == counts.sum()
-
-
-@pytest.mark.parametrize("case", cases(n_columns=8), ids=str)
-def test_any_number_of_threads_gives_the_same_bits(case, monkeypatch):
-    # Chunks that pay would need many more rows.
-    monkeypatch.setattr(mixture_model, "chunks", lambda n_rows, least: chunks(n_rows, 2048))
-    rng = np.random.default_rng(37)
-    pair = case.pair(rng, 8)
-    few = case.data(pair, rng, 400)
-    X = few[rng.integers(len(few), size=20_000)]
-    w = rng.uniform(0, 2, len(X))
-    models = [case.model(pair, n_jobs=n_jobs) for n_jobs in (1, 2, 3, 7)]
-    assert len(models[0].chunks(*X.shape)) >= 7
-    expectations = [model.expect(Table(X, w)) for model in models]
-    inferred = [model.infer(X, log_totals=True, posteriors=True, labels=True) for model in models]
-    for expectation, results in zip(expectations[1:], inferred[1:], strict=True):
-        assert_same_statistics(expectation.statistics, expectations[0].statistics, rtol=0, atol=0)
-        assert expectation.log_likelihood == expectations[0].log_likelihood
-        for got, want in zip(results, inferred[0], strict=True):
-            np.testing.assert_array_equal(got, want)
 
 
 # Statistics -----------------------------------------------------------------------------------
@@ -231,13 +163,6 @@ def test_a_dead_component_keeps_its_parameters_and_stays_finite(case):
 
 
 @every
-@pytest.mark.parametrize("weights", [None, [1.0, 2.0, 0.5], [0.0, 1.0, 0.0]])
-def test_a_model_combined_with_itself_is_itself(case, weights):
-    model = case.model(case.pair(np.random.default_rng(44)))
-    assert_same_model(algebra.combine([model] * 3, weights), model, rtol=1e-9)
-
-
-@every
 def test_combining_minimizes_the_summed_divergences(case):
     rng = np.random.default_rng(45)
     pairs = [case.pair(rng, 2) for _ in range(3)]
@@ -254,61 +179,6 @@ def test_combining_minimizes_the_summed_divergences(case):
     np.testing.assert_allclose(oracles.gradient(total, at), 0.0, atol=2e-8)
     found = minimize(total, at + 0.3 * rng.normal(size=len(at)), options={"gtol": 1e-7})
     assert least - 1e-11 < found.fun < least + 1e-9
-
-
-@every
-def test_weights_of_combining_may_be_of_any_scale(case):
-    rng = np.random.default_rng(46)
-    models = [case.model(case.pair(rng)) for _ in range(2)]
-    one = algebra.combine(models, [1.0, 3.0])
-    assert_same_model(algebra.combine(models, [1e6, 3e6]), one, rtol=1e-13)
-    assert_same_model(algebra.combine(models, [0.0, 2.0]), models[1], rtol=1e-9)
-
-
-def total_divergence(models, weights=None):
-    weights = np.ones(len(models)) if weights is None else weights
-    center = algebra.combine(models, weights)
-    return sum(
-        w * algebra.divergence(model, center) for w, model in zip(weights, models, strict=True)
-    )
-
-
-@every
-def test_aligning_undoes_a_permutation(case):
-    rng = np.random.default_rng(47)
-    pair = case.pair(rng, 4)
-    model = case.model(pair)
-    shuffled = [model.reordered(rng.permutation(4)) for _ in range(3)]
-    for aligned in algebra.align([model, *shuffled]):
-        assert_same_model(aligned, model, rtol=0, atol=0)
-    combined = fastem.combine([model, *shuffled], align=True)
-    assert_same_model(combined, model, rtol=1e-9)
-    assert fastem.divergence(model, shuffled[0], align=True) == pytest.approx(0.0, abs=1e-12)
-
-
-@every
-def test_aligning_never_raises_the_total_divergence(case):
-    rng = np.random.default_rng(48)
-    gained = 0
-    for _ in range(6):
-        weights = rng.uniform(0.5, 2, 3)
-        models = [case.model(case.pair(rng, 4)) for _ in range(3)]
-        before = total_divergence(models, weights)
-        after = total_divergence(algebra.align(models, weights), weights)
-        assert after <= before * (1 + 1e-12)
-        gained += after < before * 0.999
-    assert gained > 0
-
-
-@every
-def test_averaging_is_the_plain_mean_of_parameters(case):
-    rng = np.random.default_rng(49)
-    pairs = [case.pair(rng) for _ in range(2)]
-    averaged = algebra.average([case.model(pair) for pair in pairs], [1.0, 3.0])
-    np.testing.assert_allclose(averaged.weights, 0.25 * pairs[0][0] + 0.75 * pairs[1][0])
-    for name in pairs[0][1]:
-        expected = 0.25 * pairs[0][1][name] + 0.75 * pairs[1][1][name]
-        np.testing.assert_allclose(averaged.parameters[name], expected, rtol=1e-13)
 
 
 @pytest.mark.parametrize("case", GAUSSIAN, ids=str)

@@ -48,7 +48,7 @@ class Ascent(StoppingRule):
         self.steepest = np.abs(slope).max()
         # A slope is the difference of two sums; what rounding leaves of it says nothing.
         terms = alpha * (np.abs(first[:-1]) + abs(first[-1]))
-        return self.steepest <= max(self.tol, 4.0 * np.finfo(float).eps * terms.max())
+        return bool(self.steepest <= max(self.tol, 4.0 * np.finfo(float).eps * terms.max()))
 
     def record(self, level, step):
         """Keep the log-likelihood after an iteration, and print it if asked to."""

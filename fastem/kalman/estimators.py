@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from ..data.batches import beginning
 from ..data.remote import Remote, sample_of
 from ..estimator import Estimator
 from ..learning_rate import DEFAULT_RATE
@@ -460,7 +461,9 @@ initial_state_covariance_ : ndarray
 
     def _start(self, data):
         """The first model: what is given, and the data if nothing of the dynamics is."""
-        sequences = next(sample_of(data).tables())
+        data = sample_of(data)
+        # How a stream is cut makes no difference.
+        sequences = beginning(data.tables())[0] if data.is_stream else data
         given = self._given()
         dynamics = NAMES.keys() - {"observation_offsets", "observation_covariance"}
         if given.keys() & dynamics:

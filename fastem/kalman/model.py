@@ -147,7 +147,7 @@ class KalmanModel(Model):
         self._check_constant()
         self.check_statistics(statistics)
         no_matrix = np.zeros((len(self.m), 0))
-        return (
+        return float(
             _log_density(statistics["initial"], no_matrix, self.m, self.V, "initial_state")
             + _log_density(statistics["transition"], self.A, self.b, self.Q, "transition")
             + _log_density(statistics["observation"], self.C, self.c, self.R, "observation")
@@ -309,7 +309,7 @@ class KalmanModel(Model):
             if not with_rest:
                 log_likelihood -= 0.5 * _rest_squares(rest, part.rows, sequences.center - self.c)
             statistics = _statistics(sums, sequences.center, part.rows)
-            return Expectation(statistics / total, log_likelihood / total, total)
+            return Expectation(statistics / total, float(log_likelihood / total), total)
 
         parts = in_order(one, sequences.parts, self.n_jobs)
         expectation = sum(part for part in parts if part is not None)

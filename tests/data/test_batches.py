@@ -1,7 +1,6 @@
 """What a batch is worth: its weight, not the way in which data were cut, moves a model."""
 
 import copy
-import itertools
 
 import numpy as np
 import pytest
@@ -139,38 +138,6 @@ def assert_alike(one, other, rtol=1e-7):
     a, b = parameters_of(one), parameters_of(other)
     for name in a:
         np.testing.assert_allclose(a[name], b[name], rtol=rtol, atol=1e-9, err_msg=name)
-
-
-def cut(X, edges, weights=None):
-    edges = [0, *edges, len(X)]
-    parts = [slice(a, b) for a, b in itertools.pairwise(edges) if b > a]
-    if weights is None:
-        return [X[part] for part in parts]
-    return [(X[part], weights[part]) for part in parts]
-
-
-@pytest.mark.parametrize("name", MAKERS)
-@pytest.mark.parametrize("batch_size", [1, 7, None])
-@pytest.mark.parametrize("rate", ["auto", Decay(0.2, 0.6)], ids=["auto", "decay"])
-@pytest.mark.parametrize("memory", ["model", "statistics"])
-@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_how_a_stream_is_cut_makes_no_difference(name, batch_size, rate, memory, weighted):
-    make, data = MAKERS[name]
-    rng = np.random.default_rng(3)
-    X = data(rng, 150)
-    w = rng.uniform(0.2, 2.0, len(X)) if weighted else None
-    options = {"batch_size": batch_size, "learning_rate": rate, "memory": memory}
-    whole = make(**options).partial_fit(iter(cut(X, [], w)))
-    for edges in ([1, 2, 90], [75], range(5, 150, 5), [149]):
-        other = make(**options).partial_fit(iter(cut(X, list(edges), w)))
-        assert_alike(other, whole)
-        assert other.n_steps_ == pytest.approx(whole.n_steps_)
-        assert other.n_observations_ == pytest.approx(whole.n_observations_)
-        if memory == "statistics":
-            a, b = other.statistics_.to_arrays(), whole.statistics_.to_arrays()
-            for key in a:
-                np.testing.assert_allclose(a[key], b[key], rtol=1e-7, atol=1e-9, err_msg=key)
 
 
 @pytest.mark.parametrize("name", MAKERS)

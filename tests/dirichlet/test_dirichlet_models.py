@@ -15,7 +15,6 @@ from fastem.dirichlet.model import CompoundDirichletModel, DirichletModel
 from fastem.families import Poisson
 from fastem.mixture.model import MixtureModel
 from fastem.simulated import Simulated
-from fastem.statistics import Statistics
 
 from oracles import dirichlet as oracles
 
@@ -89,27 +88,6 @@ def test_batch_step_minimizes_the_bound_and_log_joint_is_its_objective():
         assert got == pytest.approx(want, rel=1e-10)
 
 
-def test_scale_of_statistics_does_not_matter():
-    model = CompoundDirichletModel(ALPHA)
-    statistics = model.expect(problem(5)).statistics
-    one, other = model.maximize(statistics), model.maximize(statistics * 17.0)
-    np.testing.assert_allclose(one.alpha, other.alpha, rtol=1e-13)
-    assert model.log_joint(statistics * 3.0) == pytest.approx(3 * model.log_joint(statistics))
-
-
-def test_shards_add_up_to_the_whole():
-    X = problem(6, 500)
-    model = CompoundDirichletModel(ALPHA)
-    whole = model.expect(X)
-    added = sum(model.expect(X[cut]) for cut in (slice(0, 7), slice(7, 300), slice(300, 500)))
-    np.testing.assert_allclose(
-        added.statistics["log_topics"], whole.statistics["log_topics"], rtol=1e-12
-    )
-    assert added.log_likelihood == pytest.approx(whole.log_likelihood, rel=1e-12)
-    np.testing.assert_array_equal(added.horizon.lengths, np.sort(whole.horizon.lengths))
-    assert added.horizon.mean == pytest.approx(whole.horizon.mean, rel=1e-12)
-
-
 # Steps ----------------------------------------------------------------------------------------
 
 
@@ -145,36 +123,6 @@ def test_statistics_of_the_maximum_are_the_statistics():
     statistics = model.expect(problem(8)).statistics
     again = model.maximize(statistics).own()
     np.testing.assert_allclose(again["log_topics"], statistics["log_topics"], rtol=1e-10)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("keep", [False, True])
-@pytest.mark.parametrize("batch_size", [1, 7, 60])
-def test_the_kernel_of_online_learning_is_the_algebra(weighted, keep, batch_size):
-    X = problem(9)
-    w = np.random.default_rng(10).uniform(0, 2, len(X)) if weighted else None
-    rates = 1.0 / np.arange(1, 61)
-    plain = model = CompoundDirichletModel(ALPHA)
-    memory = remembered = Statistics(mass=1.0, log_topics=oracles.own(OTHER)) if keep else None
-    for t, start in enumerate(range(0, len(X), batch_size)):
-        part = slice(start, start + batch_size)
-        data = Table(X[part], None if w is None else w[part])
-        plain, statistics = algebra.online(plain, data, rates[t], memory)
-        memory = statistics if keep else None
-    model, remembered, _ = model.learn(Table(X, w), rates, batch_size, remembered)
-    np.testing.assert_allclose(model.alpha, plain.alpha, rtol=1e-9)
-    if keep:
-        np.testing.assert_allclose(remembered["log_topics"], memory["log_topics"], rtol=1e-10)
-
-
-def test_infinite_and_vanishing_rates():
-    X = problem(11)
-    model = CompoundDirichletModel(ALPHA)
-    batch = algebra.batch(model, X)
-    all_new, _, _ = model.learn(Table(X), np.array([np.inf]), len(X))
-    np.testing.assert_allclose(all_new.alpha, batch.alpha, rtol=1e-10)
-    kept, _, _ = model.learn(Table(X), np.array([1e-300]), len(X))
-    np.testing.assert_allclose(kept.alpha, ALPHA, rtol=1e-9)
 
 
 def test_sampled_step_tends_to_the_exact_one_as_one_over_the_root():
@@ -325,12 +273,6 @@ def test_combining_by_simulation_tends_to_the_closed_form(kind):
         errors.append(np.sqrt((np.log(np.array(runs) / exact) ** 2).mean()))
     assert errors[0] / errors[1] == pytest.approx(4.0, rel=0.35)
     assert errors[1] < 0.1
-
-
-@both
-def test_averaging_is_the_plain_mean(kind):
-    averaged = fastem.average([kind(ALPHA), kind(OTHER)], [1, 3])
-    np.testing.assert_allclose(averaged.alpha, 0.25 * ALPHA + 0.75 * OTHER)
 
 
 def test_simulation_serves_any_model():

@@ -170,20 +170,6 @@ def test_rows_of_weight_zero_are_no_rows_online(kind, batch_size):
     assert_same(whole, kept)
 
 
-@pytest.mark.parametrize("family", ["poisson", "bernoulli", "exponential"])
-def test_weights_count_rows_in_other_families(family):
-    rng = np.random.default_rng(0)
-    X = rng.integers(0, 2, size=(60, 3))
-    counts = rng.integers(0, 3, 60)
-    name = {"poisson": "rates", "bernoulli": "probabilities", "exponential": "scales"}[family]
-    init = {"weights": [0.5, 0.5], name: rng.uniform(0.2, 0.8, size=(2, 3))}
-    weighted = fit(Mixture(family, 2, init=init, max_iter=4), X, sample_weight=counts)
-    repeated = fit(Mixture(family, 2, init=init, max_iter=4), np.repeat(X, counts, axis=0))
-    np.testing.assert_allclose(
-        getattr(weighted, f"{name}_"), getattr(repeated, f"{name}_"), rtol=1e-10
-    )
-
-
 # Online learning ----------------------------------------------------------------------------------
 
 
