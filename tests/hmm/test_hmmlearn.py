@@ -166,9 +166,10 @@ def test_params(name, params):
         start = quietly(
             getattr(fastem, name)(3, random_state=5, n_iter=0, **settings).fit, X, LENGTHS
         )
-        for name, letter, _, _ in ours._shown():
-            if letter not in params:
-                assert_array_equal(getattr(ours, f"{name}_"), getattr(start, f"{name}_"), name)
+        for shown in ours._shown():
+            if shown.letter not in params:
+                attribute = f"{shown.name}_"
+                assert_array_equal(getattr(ours, attribute), getattr(start, attribute), attribute)
 
 
 PRIORS = [
