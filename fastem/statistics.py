@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Expectation", "Learned", "Moments", "SharedMoments", "Statistics"]
+__all__ = ["Expectation", "Learned", "Moments", "SharedMoments", "Statistics", "mix_horizons"]
 
 
 class Moments:
@@ -177,7 +177,7 @@ class Expectation(NamedTuple):
             self.statistics * a + other.statistics * b,
             a * self.log_likelihood + b * other.log_likelihood,
             weight,
-            _mix_horizons(self.horizon, other.horizon, a, b),
+            mix_horizons(self.horizon, other.horizon, a, b),
         )
 
     __radd__ = __add__
@@ -194,9 +194,12 @@ class Learned(NamedTuple):
     log_likelihood: float
 
 
-def _mix_horizons(one, other, a, b):
+def mix_horizons(one, other, a, b):
+    """The horizon of observations with shares ``a`` and ``b`` of two horizons."""
     if one is None or other is None:
         return other if one is None else one
+    if hasattr(one, "mixed"):
+        return one.mixed(other, a, b)
     if isinstance(one, tuple):
-        return type(one)(_mix_horizons(x, y, a, b) for x, y in zip(one, other, strict=True))
+        return type(one)(mix_horizons(x, y, a, b) for x, y in zip(one, other, strict=True))
     return a * one + b * other

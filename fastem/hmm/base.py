@@ -335,15 +335,16 @@ class BaseHMM(HMMInference, Estimator):
         -------
         self
         """
-        monitor = self.monitor_
-        before = monitor.iter, list(monitor.history)
-        try:
-            self._fit(X, lengths=lengths, sample_weight=sample_weight, cut_off=cut_off)
-        except BaseException:
-            monitor._reset()
-            monitor.iter = before[0]
-            monitor.history.extend(before[1])
-            raise
+        with self._all_or_nothing():
+            monitor = self.monitor_
+            before = monitor.iter, list(monitor.history)
+            try:
+                self._fit(X, lengths=lengths, sample_weight=sample_weight, cut_off=cut_off)
+            except BaseException:
+                monitor._reset()
+                monitor.iter = before[0]
+                monitor.history.extend(before[1])
+                raise
         return self
 
     def _forget_fit(self):

@@ -110,7 +110,7 @@ class KalmanModel(Model):
     def expect(self, data) -> Expectation:
         """``S(V|Θ)``: mean moments of h₁, of (h', h) and of (v, h), and of the log-likelihood."""
         total = None
-        for sequences in as_observations(data).tables():
+        for sequences in self.tables(data):
             part = self._expect(sequences)
             total = part if total is None else total + part
         return total
@@ -279,6 +279,10 @@ class KalmanModel(Model):
         return states, states @ self.C.T + self.c + noise @ roots["R"].T
 
     # Passes over data ------------------------------------------------------------------------
+
+    def tables(self, data):
+        """The tables of one pass."""
+        return as_observations(data).tables()
 
     def _expect(self, sequences):
         self._check_width(sequences)

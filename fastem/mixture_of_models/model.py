@@ -13,13 +13,25 @@ from ..components import Components, Gains
 from ..kernels.mixture.online import LEAST_SHARE
 from ..model import Model
 from ..revival import revival
-from ..statistics import Expectation, Statistics
+from ..statistics import Expectation, Statistics, mix_horizons
 
 __all__ = ["Horizons", "ModelMixture"]
 
 
 class Horizons(tuple):
-    """The horizon of each member."""
+    """The horizon of each member; with their shares of the observations, ``mass``, if they mix."""
+
+    def __new__(cls, horizons, mass=None):
+        new = super().__new__(cls, horizons)
+        new.mass = mass
+        return new
+
+    def mixed(self, other, a, b) -> Horizons:
+        """Horizons of observations with shares ``a`` and ``b``: each member has its own share."""
+        mass = a * self.mass + b * other.mass
+        share = np.divide(b * other.mass, mass, out=np.zeros_like(mass), where=mass > 0)
+        triples = zip(self, other, share, strict=True)
+        return Horizons((mix_horizons(x, y, 1.0 - s, s) for x, y, s in triples), mass)
 
 
 class ModelMixture(Components, Model):
@@ -124,7 +136,7 @@ class ModelMixture(Components, Model):
             for m, g in zip(self.members, gamma, strict=True)
         ]
         parts = (e.statistics * m for e, m in zip(expectations, mass, strict=True))
-        horizons = Horizons(e.horizon for e in expectations)
+        horizons = Horizons((e.horizon for e in expectations), mass)
         return Expectation(_joined(mass, parts), score, weight, horizons)
 
     # Parameters and statistics ------------------------------------------------------------------
