@@ -122,10 +122,10 @@ class Observations(Sequences):
             if len(order) == 0:
                 continue
             for start, stop in chunks(int(ends[-1]), least, most=8 * _ROWS):
-                piece = order[(ends > start) & (ends <= stop)]
-                if len(piece):
-                    is_long = order is complete and self._are_long(self.lengths[piece])
-                    parts.append(Part(piece, self.shares(piece), self._rows(piece), is_long))
+                chunk = order[(ends > start) & (ends <= stop)]
+                if len(chunk):
+                    is_long = order is complete and self._are_long(self.lengths[chunk])
+                    parts.append(Part(chunk, self.shares(chunk), self._rows(chunk), is_long))
         return parts
 
     @staticmethod

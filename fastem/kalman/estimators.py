@@ -28,7 +28,7 @@ from .checks import (
 )
 from .data import Observations, as_observations, as_table
 from .em import pykalman_em
-from .initialization import start_from_data
+from .initialization import initial_parameters
 from .model import NAMES, KalmanModel, NoDensityError
 from .stream import KalmanStream
 
@@ -74,7 +74,7 @@ class KalmanFilter(Estimator):
     given                  stays in ``fit``; ``em``         learned from there if in ``em_vars``,
                            estimates pykalman's four        else stays
     not given              learned by ``fit``; ``em``       learned if in ``em_vars``, else stays
-                           estimates pykalman's four        where the start puts it
+                           estimates pykalman's four        as it was initialized
     given, and in          the other entries are learned    the other entries are learned if the
     ``fixed`` with single                                   parameter is in ``em_vars``
     entries
@@ -82,7 +82,7 @@ class KalmanFilter(Estimator):
 
     ``partial_fit`` does as ``fit``. Pykalman's four are the covariances and the initial mean. An
     offset that is not given is zero, or, for the observations', the mean of the data if ``fit``
-    finds the start from them.
+    initializes the model from them.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class KalmanFilter(Estimator):
     initial_state_covariance : array-like of shape (n_dim_state, n_dim_state), optional
         V.
     random_state : int, RandomState instance or None, default=None
-        For ``sample``, and for the start where the data leave it open.
+        For ``sample``, and for the initialization where the data leave it open.
     em_vars : iterable of str or 'all', optional
         What is learned, by ``fit``, ``partial_fit`` and ``em`` alike. By default ``em`` estimates
         the covariances and the initial mean, and the others learn what is not given here, except
@@ -124,7 +124,7 @@ class KalmanFilter(Estimator):
     transition_covariance_type, observation_covariance_type : {'full', 'diag', 'spherical'}
         What Q and R are learned as.
     warm_start : bool, default=False
-        Whether ``fit`` goes on from the last fit.
+        Whether ``fit`` continues from the last fit.
     learning_rate : 'auto', float, callable or Decay, default='auto'
         The rate of online learning. ``'auto'`` counts observations: it goes on from those behind
         the model, and how data are cut into batches hardly matters. A number η, or a function of
@@ -294,15 +294,12 @@ initial_state_covariance_ : ndarray
         changed = {name for name in filled if getattr(self, name) is not filled[name]}
         return names & (set(self.given_) | changed)
 
-    def _has_learned(self):
-        return hasattr(self, "transition_matrices_")
-
-    def _parameters(self, n_columns=None, *, d=1):
+    def _parameters(self, n_columns=None):
         """All parameters as they are now: learned, given, or pykalman's defaults."""
         if self._has_learned():
             return {name: as_numbers(f"{name}_", getattr(self, f"{name}_")) for name in NAMES}
         sizes = self._sizes()
-        d, p = sizes.get("d", d), sizes.get("p", n_columns or 1)
+        d, p = sizes.get("d", 1), sizes.get("p", n_columns or 1)
         defaults = {
             "transition_matrices": np.eye(d),
             "transition_offsets": np.zeros(d),
@@ -348,7 +345,7 @@ initial_state_covariance_ : ndarray
         free = self._free(fixed)
         return {name: fixed.get(name, False) if name in free else True for name in NAMES}
 
-    def _say_what_is_learned(self, n_columns, *, starts):
+    def _say_what_is_learned(self, n_columns, *, resumed):
         """Warn where this is not what fastem 0.1 did, and where there is nothing to learn."""
         changes, fixed = [], self._fixed()
         if not self._free(fixed):
@@ -367,7 +364,7 @@ initial_state_covariance_ : ndarray
                     "everything, the offsets too); to keep them and hear no more of it, name them "
                     "in fixed."
                 )
-        size = n_columns if starts and "d" not in self._sizes() else 1
+        size = 1 if resumed or "d" in self._sizes() else n_columns
         if size > 1:
             changes.append(
                 f"The state has as many dimensions as there are columns, {size}; in fastem 0.1 it "
@@ -459,7 +456,7 @@ initial_state_covariance_ : ndarray
 
     # Learning --------------------------------------------------------------------------------
 
-    def _start(self, data):
+    def _initial_model(self, data):
         """The first model: what is given, and the data if nothing of the dynamics is."""
         data = sample_of(data)
         # How a stream is cut makes no difference.
@@ -471,8 +468,8 @@ initial_state_covariance_ : ndarray
         else:
             d = self._sizes().get("d", sequences.X.shape[1])
             seed = check_random_state(self.random_state).randint(2**31)
-            start = start_from_data(sequences, d, np.random.default_rng(seed))
-            parameters = {**start, **given}
+            found = initial_parameters(sequences, d, np.random.default_rng(seed))
+            parameters = {**found, **given}
         for kind, name in (
             (self.transition_covariance_type, "transition_covariance"),
             (self.observation_covariance_type, "observation_covariance"),
@@ -513,10 +510,10 @@ initial_state_covariance_ : ndarray
             vars(self).pop(name, None)
 
     def _check_fit(self, data):
-        self._say_what_is_learned(self._n_columns(), starts=not self._resumes())
+        self._say_what_is_learned(self._n_columns(), resumed=self._resumes())
 
     def _initial_models(self, data):
-        yield self._start(data)
+        yield self._initial_model(data)
 
     def _stopping_rule(self, data):
         return ToleranceOfSteps(self.max_iter, self.tol, verbose=self.verbose)
@@ -565,12 +562,12 @@ initial_state_covariance_ : ndarray
     def _online_tables(self, data, started):
         tables, first = super()._online_tables(data, started)
         n_columns = self._n_columns() if first is None else first.X.shape[1]
-        self._say_what_is_learned(n_columns, starts=not started)
+        self._say_what_is_learned(n_columns, resumed=started)
         return tables, first
 
     def _initial_model_online(self, table):
         self.n_features_in_ = table.X.shape[1]
-        return self._start(table)
+        return self._initial_model(table)
 
     def em(self, X, y=None, n_iter=10, em_vars=None):
         """EM as pykalman has it, for ``n_iter`` iterations; the parameters given are replaced.

@@ -1,14 +1,14 @@
-"""Where a Kalman filter starts when nothing of it is given: from the data, by their subspaces."""
+"""Initialization of a Kalman filter of which nothing is given: the data's subspaces."""
 
 from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["start_from_data"]
+__all__ = ["initial_parameters"]
 
 # The most rows of past and future that are regressed on each other.
 _MOST_ROWS = 50_000
-# Noise that the start grants, as a share of the variance of the data.
+# Noise that is allowed for, as a share of the variance of the data.
 _FLOOR = 1e-3
 # A spread this small beside the values is rounding.
 _ROUNDING = 1e-13
@@ -16,7 +16,7 @@ _ROUNDING = 1e-13
 _SMALLEST = 1e-153
 
 
-def start_from_data(sequences, n_states: int, rng) -> dict[str, np.ndarray]:
+def initial_parameters(sequences, n_states: int, rng) -> dict[str, np.ndarray]:
     """Parameters by name: states are what the past says of the future (canonical variates).
 
     The next few observations are regressed on the last few; the leading singular vectors of the
