@@ -80,7 +80,8 @@ FUNCTIONS = {
 #: The modules that are documented.
 MODULES = (
     "algebra", "data", "dirichlet", "distributed", "families", "hmm", "kalman", "kernels",
-    "matching", "mixture", "mixture_of_models", "model", "simulated", "statistics", "stopping",
+    "learning_rate", "matching", "mixture", "mixture_of_models", "model",
+    "simulated", "statistics", "stopping",
 )  # fmt: skip
 
 _HOMES = {**ESTIMATORS, **FUNCTIONS}
