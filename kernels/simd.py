@@ -1,14 +1,21 @@
-"""Four doubles at a time: a numba type for one SIMD vector, and what can be done with it.
+"""Four or eight doubles at a time: numba types for SIMD vectors, and what can be done with them.
 
 LLVM vectorizes a plain innermost loop well, but cannot be told to keep a tile of sums in registers
 across it, which is worth a factor of three in a matrix product. ``Lanes`` makes that explicit: a
-value of this type is one vector of four doubles, and each function here is one instruction or a
-short run of them. The vector is LLVM's own, so it works on any machine LLVM knows.
+value of this type is one vector of four doubles or a pair of them, and each function here is one
+instruction or a short sequence of them for each vector. The vector is LLVM's own, so it works on
+any machine LLVM knows.
+
+``splat``, ``load`` and ``pick`` make vectors of four, ``splat8`` and ``load8`` pairs.
+``store_transposed`` takes vectors of four, and the other functions either. A pair is what two
+variables would be: LLVM's vectors of eight are unrolled and reassociated otherwise than two of
+four, and answers would differ in their last bits.
 
 All arrays are one-dimensional and contiguous; ``index`` counts elements, not vectors. Numba's check
 of bounds does not see these loads and stores; with ``FASTEM_CHECK_BOUNDS=1`` they check themselves.
 """
 
+import functools
 import operator
 
 from llvmlite import ir
@@ -21,25 +28,41 @@ from .options import CHECK_BOUNDS, overloaded
 LANES = 4
 
 _VECTOR = ir.VectorType(ir.DoubleType(), LANES)
+_PAIR = ir.ArrayType(_VECTOR, 2)
 _BITS = ir.VectorType(ir.IntType(64), LANES)
 _INT32 = ir.IntType(32)
 _UNDEFINED = ir.Constant(_VECTOR, ir.Undefined)
 
 
 class Lanes(types.Type):
-    """The numba type of one vector of four doubles."""
+    """The numba type of ``count`` doubles: a vector of four, or a pair of vectors."""
 
-    def __init__(self):
-        super().__init__(name="Lanes")
+    def __init__(self, count):
+        self.count = count
+        super().__init__(name=f"Lanes({count})")
 
 
-lanes = Lanes()
+lanes = Lanes(LANES)
+lanes8 = Lanes(2 * LANES)
 
 
 @register_model(Lanes)
 class _LanesModel(models.PrimitiveModel):
     def __init__(self, manager, numba_type):
-        super().__init__(manager, numba_type, _VECTOR)
+        super().__init__(manager, numba_type, _VECTOR if numba_type.count == LANES else _PAIR)
+
+
+def _vectors(builder, x):
+    """The vectors of four of a value of type ``Lanes``."""
+    return [x] if x.type == _VECTOR else [builder.extract_value(x, i) for i in range(2)]
+
+
+def _lanes(builder, vectors):
+    """The value of type ``Lanes`` of one vector of four or of two."""
+    if len(vectors) == 1:
+        return vectors[0]
+    pair = builder.insert_value(ir.Constant(_PAIR, ir.Undefined), vectors[0], 0)
+    return builder.insert_value(pair, vectors[1], 1)
 
 
 def _constant(value):
@@ -69,32 +92,49 @@ def _element(context, builder, array_type, array, index, count=1):
     return builder.gep(array.data, [index])
 
 
-def _address(context, builder, array_type, array, index):
-    pointer = _element(context, builder, array_type, array, index, LANES)
-    return builder.bitcast(pointer, _VECTOR.as_pointer())
+def _shuffle(builder, a, b, *order):
+    indices = ir.Constant(ir.VectorType(_INT32, LANES), list(order))
+    return builder.shuffle_vector(a, b, indices)
 
 
-@intrinsic
-def splat(typing_context, x):
-    """The scalar ``x`` in every lane."""
-
-    def generate(context, builder, signature, arguments):
-        first = builder.insert_element(_UNDEFINED, arguments[0], ir.Constant(_INT32, 0))
-        zeros = ir.Constant(ir.VectorType(_INT32, LANES), [0] * LANES)
-        return builder.shuffle_vector(first, _UNDEFINED, zeros)
-
-    return lanes(types.float64), generate
+def _addresses(context, builder, array_type, array, index, count):
+    """Pointers to the vectors of four from ``array[index]`` on, ``count`` elements in all."""
+    first = _element(context, builder, array_type, array, index, count)
+    places = [ir.Constant(index.type, i) for i in range(0, count, LANES)]
+    return [builder.bitcast(builder.gep(first, [place]), _VECTOR.as_pointer()) for place in places]
 
 
-@intrinsic
-def load(typing_context, array, index):
-    """``array[index : index + 4]``."""
+def _splat(kind):
+    @intrinsic
+    def splat(typing_context, x):
+        """The scalar ``x`` in every lane."""
 
-    def generate(context, builder, signature, arguments):
-        pointer = _address(context, builder, signature.args[0], *arguments)
-        return builder.load(pointer, align=8)
+        def generate(context, builder, signature, arguments):
+            first = builder.insert_element(_UNDEFINED, arguments[0], ir.Constant(_INT32, 0))
+            vector = _shuffle(builder, first, _UNDEFINED, 0, 0, 0, 0)
+            return _lanes(builder, [vector] * (kind.count // LANES))
 
-    return lanes(array, types.intp), generate
+        return kind(types.float64), generate
+
+    return splat
+
+
+def _load(kind):
+    @intrinsic
+    def load(typing_context, array, index):
+        """``array[index : index + 4]``, or ``array[index : index + 8]``."""
+
+        def generate(context, builder, signature, arguments):
+            pointers = _addresses(context, builder, signature.args[0], *arguments, kind.count)
+            return _lanes(builder, [builder.load(pointer, align=8) for pointer in pointers])
+
+        return kind(array, types.intp), generate
+
+    return load
+
+
+splat, splat8 = _splat(lanes), _splat(lanes8)
+load, load8 = _load(lanes), _load(lanes8)
 
 
 @intrinsic
@@ -118,72 +158,18 @@ def pick(typing_context, array, offset, places, index):
 
 @intrinsic
 def store(typing_context, array, index, x):
-    """``array[index : index + 4] = x``."""
+    """``array[index : index + 4] = x``, or ``array[index : index + 8] = x``."""
+    if not isinstance(x, Lanes):
+        return None
 
     def generate(context, builder, signature, arguments):
-        pointer = _address(context, builder, signature.args[0], *arguments[:2])
-        builder.store(arguments[2], pointer, align=8)
+        array, index, value = arguments
+        pointers = _addresses(context, builder, signature.args[0], array, index, x.count)
+        for pointer, vector in zip(pointers, _vectors(builder, value), strict=True):
+            builder.store(vector, pointer, align=8)
         return context.get_dummy_value()
 
-    return types.void(array, types.intp, lanes), generate
-
-
-@intrinsic
-def fma(typing_context, a, b, c):
-    """``a * b + c``, rounded once."""
-
-    def generate(context, builder, signature, arguments):
-        return _call(builder, "fma", *arguments)
-
-    return lanes(lanes, lanes, lanes), generate
-
-
-@intrinsic
-def maximum(typing_context, a, b):
-    """The larger of ``a`` and ``b`` in each lane."""
-
-    def generate(context, builder, signature, arguments):
-        a, b = arguments
-        return builder.select(builder.fcmp_ordered(">", a, b), a, b)
-
-    return lanes(lanes, lanes), generate
-
-
-@intrinsic
-def is_positive(typing_context, a):
-    """One in each lane that is above zero, zero in the others."""
-
-    def generate(context, builder, signature, arguments):
-        above = builder.fcmp_ordered(">", arguments[0], _constant(0.0))
-        return builder.select(above, _constant(1.0), _constant(0.0))
-
-    return lanes(lanes), generate
-
-
-@intrinsic
-def total(typing_context, a):
-    """The sum of the four lanes."""
-
-    def generate(context, builder, signature, arguments):
-        x = [builder.extract_element(arguments[0], ir.Constant(_INT32, i)) for i in range(LANES)]
-        return builder.fadd(builder.fadd(x[0], x[2]), builder.fadd(x[1], x[3]))
-
-    return types.float64(lanes), generate
-
-
-@intrinsic
-def square_root(typing_context, a):
-    """The square root of each lane."""
-
-    def generate(context, builder, signature, arguments):
-        return _call(builder, "sqrt", *arguments)
-
-    return lanes(lanes), generate
-
-
-def _shuffle(builder, a, b, *order):
-    indices = ir.Constant(ir.VectorType(_INT32, LANES), list(order))
-    return builder.shuffle_vector(a, b, indices)
+    return types.void(array, types.intp, x), generate
 
 
 @intrinsic
@@ -200,7 +186,7 @@ def store_transposed(typing_context, array, index, stride, a, b, c, d):
             (low_ab, low_cd, (2, 3, 6, 7)),
             (high_ab, high_cd, (2, 3, 6, 7)),
         ]:
-            pointer = _address(context, builder, signature.args[0], array, index)
+            pointer = _addresses(context, builder, signature.args[0], array, index, LANES)[0]
             builder.store(_shuffle(builder, low, high, *order), pointer, align=8)
             index = builder.add(index, stride)
         return context.get_dummy_value()
@@ -208,17 +194,70 @@ def store_transposed(typing_context, array, index, stride, a, b, c, d):
     return types.void(array, types.intp, types.intp, *[lanes] * 4), generate
 
 
-def _binary(name, symbol):
-    @intrinsic
-    def instruction(typing_context, a, b):
-        def generate(context, builder, signature, arguments):
-            return getattr(builder, name)(*arguments)
+def _elementwise(write):
+    """The intrinsic that does to ``Lanes`` what ``write`` does to vectors of four."""
 
-        return lanes(lanes, lanes), generate
+    @functools.wraps(write)
+    def define(typing_context, *kinds):
+        if not all(isinstance(kind, Lanes) and kind == kinds[0] for kind in kinds):
+            return None
+
+        def generate(context, builder, signature, arguments):
+            operands = zip(*(_vectors(builder, x) for x in arguments), strict=True)
+            return _lanes(builder, [write(builder, *vectors) for vectors in operands])
+
+        return kinds[0](*kinds), generate
+
+    return intrinsic(define)
+
+
+@_elementwise
+def fma(builder, a, b, c):
+    """``a * b + c``, rounded once."""
+    return _call(builder, "fma", a, b, c)
+
+
+@_elementwise
+def maximum(builder, a, b):
+    """The larger of ``a`` and ``b`` in each lane."""
+    return builder.select(builder.fcmp_ordered(">", a, b), a, b)
+
+
+@_elementwise
+def is_positive(builder, a):
+    """One in each lane that is above zero, zero in the others."""
+    above = builder.fcmp_ordered(">", a, _constant(0.0))
+    return builder.select(above, _constant(1.0), _constant(0.0))
+
+
+@_elementwise
+def square_root(builder, a):
+    """The square root of each lane."""
+    return _call(builder, "sqrt", a)
+
+
+@intrinsic
+def total(typing_context, a):
+    """The sum of all lanes; the vectors of a pair are added first."""
+    if not isinstance(a, Lanes):
+        return None
+
+    def generate(context, builder, signature, arguments):
+        vector = functools.reduce(builder.fadd, _vectors(builder, arguments[0]))
+        x = [builder.extract_element(vector, ir.Constant(_INT32, i)) for i in range(LANES)]
+        return builder.fadd(builder.fadd(x[0], x[2]), builder.fadd(x[1], x[3]))
+
+    return types.float64(a), generate
+
+
+def _binary(name, symbol):
+    @_elementwise
+    def instruction(builder, a, b):
+        return getattr(builder, name)(a, b)
 
     @overloaded(symbol)
     def choose(a, b):
-        if isinstance(a, Lanes) and isinstance(b, Lanes):
+        if isinstance(a, Lanes) and a == b:
             return lambda a, b: instruction(a, b)
         return None
 
@@ -257,53 +296,43 @@ def _polynomial(builder, x, coefficients):
     return terms[0]
 
 
-@intrinsic
-def exp(typing_context, a):
+@_elementwise
+def exp(builder, a):
     """``exp`` of each lane for ``a <= 709``; zero below -708. Within 2 ulp, about 1 ns a lane."""
-
-    def generate(context, builder, signature, arguments):
-        a = arguments[0]
-        alive = builder.fcmp_ordered(">=", a, _constant(_EXP_FLOOR))
-        x = builder.select(alive, a, _constant(_EXP_FLOOR))
-        x = builder.select(builder.fcmp_ordered("<=", x, _constant(_EXP_CEILING)), x,
-                           _constant(_EXP_CEILING))  # fmt: skip
-        shifted = _call(builder, "fma", x, _constant(_LOG2_E), _constant(_SHIFT))
-        n = builder.fsub(shifted, _constant(_SHIFT))
-        r = _call(builder, "fma", n, _constant(-_LOG_2_HIGH), x)
-        r = _call(builder, "fma", n, _constant(-_LOG_2_LOW), r)
-        y = _polynomial(builder, r, [1.0 / factorial for factorial in _FACTORIALS])
-        power = builder.shl(builder.bitcast(shifted, _BITS), _bits(52))
-        y = builder.bitcast(builder.add(builder.bitcast(y, _BITS), power), _VECTOR)
-        return builder.select(alive, y, _constant(0.0))
-
-    return lanes(lanes), generate
+    alive = builder.fcmp_ordered(">=", a, _constant(_EXP_FLOOR))
+    x = builder.select(alive, a, _constant(_EXP_FLOOR))
+    x = builder.select(builder.fcmp_ordered("<=", x, _constant(_EXP_CEILING)), x,
+                       _constant(_EXP_CEILING))  # fmt: skip
+    shifted = _call(builder, "fma", x, _constant(_LOG2_E), _constant(_SHIFT))
+    n = builder.fsub(shifted, _constant(_SHIFT))
+    r = _call(builder, "fma", n, _constant(-_LOG_2_HIGH), x)
+    r = _call(builder, "fma", n, _constant(-_LOG_2_LOW), r)
+    y = _polynomial(builder, r, [1.0 / factorial for factorial in _FACTORIALS])
+    power = builder.shl(builder.bitcast(shifted, _BITS), _bits(52))
+    y = builder.bitcast(builder.add(builder.bitcast(y, _BITS), power), _VECTOR)
+    return builder.select(alive, y, _constant(0.0))
 
 
 # log(x) = e log 2 + log(m) with m within [√½, √2); log(m) = 2 artanh(f), f = (m - 1) / (m + 1).
 _SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
-_ONE_BITS = 0x3FF0000000000000
 
 
-@intrinsic
-def log(typing_context, a):
+@_elementwise
+def log(builder, a):
     """``log`` of each lane, which must be positive, finite and normal. Within 2 ulp."""
-
-    def generate(context, builder, signature, arguments):
-        bits = builder.bitcast(arguments[0], _BITS)
-        # The exponent, rounded so that the mantissa falls around one.
-        offset = builder.sub(bits, _bits(_SQRT_HALF_BITS))
-        exponent = builder.ashr(offset, _bits(52))
-        m = builder.bitcast(builder.sub(bits, builder.shl(exponent, _bits(52))), _VECTOR)
-        # A small integer as a double without a conversion instruction: the same trick as in exp.
-        shift_bits = 0x4338000000000000
-        e = builder.bitcast(builder.add(exponent, _bits(shift_bits)), _VECTOR)
-        e = builder.fsub(e, _constant(_SHIFT))
-        f = builder.fdiv(builder.fsub(m, _constant(1.0)), builder.fadd(m, _constant(1.0)))
-        s = builder.fmul(f, f)
-        y = _polynomial(builder, s, [2.0 / i for i in range(3, 25, 2)])
-        tail = builder.fmul(builder.fmul(y, s), f)
-        tail = _call(builder, "fma", e, _constant(_LOG_2_LOW), tail)
-        two_f = builder.fadd(f, f)
-        return _call(builder, "fma", e, _constant(_LOG_2_HIGH), builder.fadd(two_f, tail))
-
-    return lanes(lanes), generate
+    bits = builder.bitcast(a, _BITS)
+    # The exponent, rounded so that the mantissa falls around one.
+    offset = builder.sub(bits, _bits(_SQRT_HALF_BITS))
+    exponent = builder.ashr(offset, _bits(52))
+    m = builder.bitcast(builder.sub(bits, builder.shl(exponent, _bits(52))), _VECTOR)
+    # A small integer as a double without a conversion instruction: the same trick as in exp.
+    shift_bits = 0x4338000000000000
+    e = builder.bitcast(builder.add(exponent, _bits(shift_bits)), _VECTOR)
+    e = builder.fsub(e, _constant(_SHIFT))
+    f = builder.fdiv(builder.fsub(m, _constant(1.0)), builder.fadd(m, _constant(1.0)))
+    s = builder.fmul(f, f)
+    y = _polynomial(builder, s, [2.0 / i for i in range(3, 25, 2)])
+    tail = builder.fmul(builder.fmul(y, s), f)
+    tail = _call(builder, "fma", e, _constant(_LOG_2_LOW), tail)
+    two_f = builder.fadd(f, f)
+    return _call(builder, "fma", e, _constant(_LOG_2_HIGH), builder.fadd(two_f, tail))

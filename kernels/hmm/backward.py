@@ -27,14 +27,12 @@ def backward_lanes(
     """
     n_states = chain.n_states
     next_at = size * GROUP
-    tiny = simd.splat(TINY)
-    one = simd.splat(1.0)
-    lost = simd.splat(LOST)
-    small = simd.splat(SMALL)
-    short0 = simd.splat(0.0)
-    short1 = short0
-    weight0 = simd.load(weights, 0)
-    weight1 = simd.load(weights, 4)
+    tiny = simd.splat8(TINY)
+    one = simd.splat8(1.0)
+    lost = simd.splat8(LOST)
+    small = simd.splat8(SMALL)
+    worst = simd.splat8(0.0)
+    weight = simd.load8(weights, 0)
     for i in range(size * GROUP):
         beta[i] = 0.0
     for t in range(n_steps - 1, -1, -1):
@@ -44,67 +42,41 @@ def backward_lanes(
                 for k in range(n_states):
                     beta[k * GROUP + lane] = 1.0
         at = t * GROUP
-        g0 = simd.splat(0.0)
-        g1 = g0
-        sum0 = g0
-        sum1 = g0
+        g = simd.splat8(0.0)
+        total = g
         for k in range(n_states):
-            y0 = simd.load(beta, k * GROUP)
-            y1 = simd.load(beta, k * GROUP + 4)
-            g0 = simd.fma(simd.load(alpha, k * width + at), y0, g0)
-            g1 = simd.fma(simd.load(alpha, k * width + at + 4), y1, g1)
-            sum0 = sum0 + y0
-            sum1 = sum1 + y1
-        short0 = simd.maximum(lost * sum0 - g0, short0)
-        short1 = simd.maximum(lost * sum1 - g1, short1)
+            y = simd.load8(beta, k * GROUP)
+            g = simd.fma(simd.load8(alpha, k * width + at), y, g)
+            total = total + y
+        worst = simd.maximum(lost * total - g, worst)
         # g c is divided by below; a lane that has not begun is all zero.
-        product0 = g0
-        product1 = g1
+        product = g
         if t > 0:
-            product0 = g0 * simd.load(totals, at - GROUP)
-            product1 = g1 * simd.load(totals, at - 4)
-        short0 = simd.maximum(small * simd.is_positive(sum0) - product0, short0)
-        short1 = simd.maximum(small * simd.is_positive(sum1) - product1, short1)
-        share0 = simd.is_positive(g0) * weight0 / simd.maximum(g0, tiny)
-        share1 = simd.is_positive(g1) * weight1 / simd.maximum(g1, tiny)
-        step0 = one / simd.maximum(sum0, tiny)
-        step1 = one / simd.maximum(sum1, tiny)
-        before0 = share0
-        before1 = share1
+            product = g * simd.load8(totals, at - GROUP)
+        worst = simd.maximum(small * simd.is_positive(total) - product, worst)
+        share = simd.is_positive(g) * weight / simd.maximum(g, tiny)
+        step = one / simd.maximum(total, tiny)
+        before = share
         if t > 0:
-            before0 = share0 / simd.load(totals, at - GROUP)
-            before1 = share1 / simd.load(totals, at - 4)
+            before = share / simd.load8(totals, at - GROUP)
         for k in range(n_states):
             to = k * width + at
-            y0 = simd.load(beta, k * GROUP)
-            y1 = simd.load(beta, k * GROUP + 4)
-            simd.store(gamma, to, simd.load(alpha, to) * y0 * share0)
-            simd.store(gamma, to + 4, simd.load(alpha, to + 4) * y1 * share1)
-            y0 = simd.load(b, to) * y0
-            y1 = simd.load(b, to + 4) * y1
-            simd.store(b, to, y0 * before0)
-            simd.store(b, to + 4, y1 * before1)
-            simd.store(beta, next_at + k * GROUP, y0 * step0)
-            simd.store(beta, next_at + k * GROUP + 4, y1 * step1)
+            y = simd.load8(beta, k * GROUP)
+            simd.store(gamma, to, simd.load8(alpha, to) * y * share)
+            y = simd.load8(b, to) * y
+            simd.store(b, to, y * before)
+            simd.store(beta, next_at + k * GROUP, y * step)
         if t > 0:
             for k in range(n_states, size):
-                simd.store(beta, next_at + k * GROUP, simd.splat(0.0))
-                simd.store(beta, next_at + k * GROUP + 4, simd.splat(0.0))
+                simd.store(beta, next_at + k * GROUP, simd.splat8(0.0))
             for i in range(0, size, 4):
-                a0, a1, b0, b1, c0, c1, d0, d1 = propagate_lanes(
-                    chain.backward, size, i, beta, GROUP, next_at
-                )
+                a, c, d, e = propagate_lanes(chain.backward, size, i, beta, GROUP, next_at)
                 to = i * GROUP
-                simd.store(beta, to, a0)
-                simd.store(beta, to + 4, a1)
-                simd.store(beta, to + 8, b0)
-                simd.store(beta, to + 12, b1)
-                simd.store(beta, to + 16, c0)
-                simd.store(beta, to + 20, c1)
-                simd.store(beta, to + 24, d0)
-                simd.store(beta, to + 28, d1)
-    simd.store(short, 0, short0)
-    simd.store(short, 4, short1)
+                simd.store(beta, to, a)
+                simd.store(beta, to + GROUP, c)
+                simd.store(beta, to + 2 * GROUP, d)
+                simd.store(beta, to + 3 * GROUP, e)
+    simd.store(short, 0, worst)
 
 
 @kernel

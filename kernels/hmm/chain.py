@@ -79,31 +79,19 @@ def set_chain(chain, startprob, transmat):
 
 @inlined
 def propagate_lanes(matrix, size, j, x, width, at):
-    """Rows ``j .. j + 3`` of ``Mᵀ x`` for eight lanes of ``x`` from ``at``: a tile of 4 × 2."""
-    a0 = simd.splat(0.0)
-    a1 = a0
-    b0 = a0
-    b1 = a0
-    c0 = a0
-    c1 = a0
-    d0 = a0
-    d1 = a0
+    """Rows ``j .. j + 3`` of ``Mᵀ x`` for eight lanes of ``x`` from ``at``."""
+    a = simd.splat8(0.0)
+    b = a
+    c = a
+    d = a
     for i in range(size):
-        x0 = simd.load(x, i * width + at)
-        x1 = simd.load(x, i * width + at + 4)
-        m = simd.splat(matrix[i * size + j])
-        a0 = simd.fma(m, x0, a0)
-        a1 = simd.fma(m, x1, a1)
-        m = simd.splat(matrix[i * size + j + 1])
-        b0 = simd.fma(m, x0, b0)
-        b1 = simd.fma(m, x1, b1)
-        m = simd.splat(matrix[i * size + j + 2])
-        c0 = simd.fma(m, x0, c0)
-        c1 = simd.fma(m, x1, c1)
-        m = simd.splat(matrix[i * size + j + 3])
-        d0 = simd.fma(m, x0, d0)
-        d1 = simd.fma(m, x1, d1)
-    return a0, a1, b0, b1, c0, c1, d0, d1
+        y = simd.load8(x, i * width + at)
+        row = i * size + j
+        a = simd.fma(simd.splat8(matrix[row]), y, a)
+        b = simd.fma(simd.splat8(matrix[row + 1]), y, b)
+        c = simd.fma(simd.splat8(matrix[row + 2]), y, c)
+        d = simd.fma(simd.splat8(matrix[row + 3]), y, d)
+    return a, b, c, d
 
 
 @inlined

@@ -8,65 +8,44 @@ recursion runs in plain numbers and ``log p(v) = Σ_t log c_t + log max_k p(v_t|
 """
 
 from .. import simd
-from ..options import kernel
+from ..options import inlined, kernel
 from ..rows import GROUP
 from .chain import TINY, propagate_eight, propagate_four, propagate_lanes
+
+
+@inlined
+def _advance(b, alpha, to, scale, ahead):
+    """``α = (α_{t-1} A) b / c_{t-1}`` of one state in eight lanes, stored at ``to``."""
+    a = ahead * (simd.load8(b, to) * scale)
+    simd.store(alpha, to, a)
+    return a
 
 
 @kernel
 def forward_lanes(chain, size, b, width, n_steps, alpha, totals):
     """Forward over eight sequences side by side: alpha as ``b``, totals[8 t + lane]."""
-    tiny = simd.splat(TINY)
-    one = simd.splat(1.0)
-    sum0 = simd.splat(0.0)
-    sum1 = sum0
+    tiny = simd.splat8(TINY)
+    one = simd.splat8(1.0)
+    total = simd.splat8(0.0)
     for k in range(size):
-        p = simd.splat(chain.start[k])
-        a0 = p * simd.load(b, k * width)
-        a1 = p * simd.load(b, k * width + 4)
-        simd.store(alpha, k * width, a0)
-        simd.store(alpha, k * width + 4, a1)
-        sum0 = sum0 + a0
-        sum1 = sum1 + a1
+        a = simd.splat8(chain.start[k]) * simd.load8(b, k * width)
+        simd.store(alpha, k * width, a)
+        total = total + a
     for t in range(1, n_steps):
-        sum0 = simd.maximum(sum0, tiny)
-        sum1 = simd.maximum(sum1, tiny)
+        total = simd.maximum(total, tiny)
         at = t * GROUP
-        simd.store(totals, at - GROUP, sum0)
-        simd.store(totals, at - 4, sum1)
-        scale0 = one / sum0
-        scale1 = one / sum1
-        sum0 = simd.splat(0.0)
-        sum1 = sum0
+        simd.store(totals, at - GROUP, total)
+        scale = one / total
+        total = simd.splat8(0.0)
         for j in range(0, size, 4):
-            a0, a1, b0, b1, c0, c1, d0, d1 = propagate_lanes(
-                chain.forward, size, j, alpha, width, at - GROUP
-            )
+            a, c, d, e = propagate_lanes(chain.forward, size, j, alpha, width, at - GROUP)
             to = j * width + at
-            a0 = a0 * (simd.load(b, to) * scale0)
-            a1 = a1 * (simd.load(b, to + 4) * scale1)
-            simd.store(alpha, to, a0)
-            simd.store(alpha, to + 4, a1)
-            to += width
-            b0 = b0 * (simd.load(b, to) * scale0)
-            b1 = b1 * (simd.load(b, to + 4) * scale1)
-            simd.store(alpha, to, b0)
-            simd.store(alpha, to + 4, b1)
-            to += width
-            c0 = c0 * (simd.load(b, to) * scale0)
-            c1 = c1 * (simd.load(b, to + 4) * scale1)
-            simd.store(alpha, to, c0)
-            simd.store(alpha, to + 4, c1)
-            to += width
-            d0 = d0 * (simd.load(b, to) * scale0)
-            d1 = d1 * (simd.load(b, to + 4) * scale1)
-            simd.store(alpha, to, d0)
-            simd.store(alpha, to + 4, d1)
-            sum0 = sum0 + ((a0 + b0) + (c0 + d0))
-            sum1 = sum1 + ((a1 + b1) + (c1 + d1))
-    at = (n_steps - 1) * GROUP
-    simd.store(totals, at, simd.maximum(sum0, tiny))
-    simd.store(totals, at + 4, simd.maximum(sum1, tiny))
+            a = _advance(b, alpha, to, scale, a)
+            c = _advance(b, alpha, to + width, scale, c)
+            d = _advance(b, alpha, to + 2 * width, scale, d)
+            e = _advance(b, alpha, to + 3 * width, scale, e)
+            total = total + ((a + c) + (d + e))
+    simd.store(totals, (n_steps - 1) * GROUP, simd.maximum(total, tiny))
 
 
 @kernel
