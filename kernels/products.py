@@ -15,31 +15,18 @@ PANEL = 32  # rows of a factor, or columns of a result, that are kept in the cac
 @inlined
 def _images(factor, size, r, x, width, i):
     """Rows ``r .. r + 3`` of ``P x`` for eight columns of ``x`` from ``i``: a tile of 4 × 2."""
-    a0 = simd.splat(0.0)
-    a1 = a0
-    b0 = a0
-    b1 = a0
-    c0 = a0
-    c1 = a0
-    d0 = a0
-    d1 = a0
-    row = r * size
-    for c in range(r + 4):
-        x0 = simd.load(x, c * width + i)
-        x1 = simd.load(x, c * width + i + 4)
-        p = simd.splat(factor[row + c])
-        a0 = simd.fma(p, x0, a0)
-        a1 = simd.fma(p, x1, a1)
-        p = simd.splat(factor[row + size + c])
-        b0 = simd.fma(p, x0, b0)
-        b1 = simd.fma(p, x1, b1)
-        p = simd.splat(factor[row + 2 * size + c])
-        c0 = simd.fma(p, x0, c0)
-        c1 = simd.fma(p, x1, c1)
-        p = simd.splat(factor[row + 3 * size + c])
-        d0 = simd.fma(p, x0, d0)
-        d1 = simd.fma(p, x1, d1)
-    return a0, a1, b0, b1, c0, c1, d0, d1
+    a = simd.splat8(0.0)
+    b = a
+    c = a
+    d = a
+    for j in range(r + 4):
+        y = simd.load8(x, j * width + i)
+        at = r * size + j
+        a = simd.fma(simd.splat8(factor[at]), y, a)
+        b = simd.fma(simd.splat8(factor[at + size]), y, b)
+        c = simd.fma(simd.splat8(factor[at + 2 * size]), y, c)
+        d = simd.fma(simd.splat8(factor[at + 3 * size]), y, d)
+    return a, b, c, d
 
 
 @inlined
@@ -77,19 +64,15 @@ def subtract_half_norms(factor, size, first, last, x, width, n, out):
 
     Its ``size`` rows are flat. ``size`` and ``last`` are whole fours, ``first`` whole panels.
     """
-    minus_half = simd.splat(-0.5)
+    minus_half = simd.splat8(-0.5)
     for panel in range(first, last, PANEL):
         for i in range(0, n, 8):
-            q0 = simd.splat(0.0)
-            q1 = simd.splat(0.0)
+            q = simd.splat8(0.0)
             for r in range(panel, min(panel + PANEL, last), 4):
-                a0, a1, b0, b1, c0, c1, d0, d1 = _images(factor, size, r, x, width, i)
-                q0 = simd.fma(a0, a0, simd.fma(b0, b0, q0))
-                q1 = simd.fma(a1, a1, simd.fma(b1, b1, q1))
-                q0 = simd.fma(c0, c0, simd.fma(d0, d0, q0))
-                q1 = simd.fma(c1, c1, simd.fma(d1, d1, q1))
-            simd.store(out, i, simd.fma(minus_half, q0, simd.load(out, i)))
-            simd.store(out, i + 4, simd.fma(minus_half, q1, simd.load(out, i + 4)))
+                a, b, c, d = _images(factor, size, r, x, width, i)
+                q = simd.fma(a, a, simd.fma(b, b, q))
+                q = simd.fma(c, c, simd.fma(d, d, q))
+            simd.store(out, i, simd.fma(minus_half, q, simd.load8(out, i)))
 
 
 @kernel
@@ -130,40 +113,23 @@ def add_combinations(weights, n_out, n_in, x, width, n, out):
             k1 = min(k + 1, n_out - 1)
             k2 = min(k + 2, n_out - 1)
             k3 = min(k + 3, n_out - 1)
-            a0 = simd.load(out, k * width + i)
-            a1 = simd.load(out, k * width + i + 4)
-            b0 = simd.load(out, k1 * width + i)
-            b1 = simd.load(out, k1 * width + i + 4)
-            c0 = simd.load(out, k2 * width + i)
-            c1 = simd.load(out, k2 * width + i + 4)
-            d0 = simd.load(out, k3 * width + i)
-            d1 = simd.load(out, k3 * width + i + 4)
-            for c in range(n_in):
-                x0 = simd.load(x, c * width + i)
-                x1 = simd.load(x, c * width + i + 4)
-                w = simd.splat(weights[k * n_in + c])
-                a0 = simd.fma(w, x0, a0)
-                a1 = simd.fma(w, x1, a1)
-                w = simd.splat(weights[k1 * n_in + c])
-                b0 = simd.fma(w, x0, b0)
-                b1 = simd.fma(w, x1, b1)
-                w = simd.splat(weights[k2 * n_in + c])
-                c0 = simd.fma(w, x0, c0)
-                c1 = simd.fma(w, x1, c1)
-                w = simd.splat(weights[k3 * n_in + c])
-                d0 = simd.fma(w, x0, d0)
-                d1 = simd.fma(w, x1, d1)
-            simd.store(out, k * width + i, a0)
-            simd.store(out, k * width + i + 4, a1)
+            a = simd.load8(out, k * width + i)
+            b = simd.load8(out, k1 * width + i)
+            c = simd.load8(out, k2 * width + i)
+            d = simd.load8(out, k3 * width + i)
+            for j in range(n_in):
+                y = simd.load8(x, j * width + i)
+                a = simd.fma(simd.splat8(weights[k * n_in + j]), y, a)
+                b = simd.fma(simd.splat8(weights[k1 * n_in + j]), y, b)
+                c = simd.fma(simd.splat8(weights[k2 * n_in + j]), y, c)
+                d = simd.fma(simd.splat8(weights[k3 * n_in + j]), y, d)
+            simd.store(out, k * width + i, a)
             if rows > 1:
-                simd.store(out, k1 * width + i, b0)
-                simd.store(out, k1 * width + i + 4, b1)
+                simd.store(out, k1 * width + i, b)
             if rows > 2:
-                simd.store(out, k2 * width + i, c0)
-                simd.store(out, k2 * width + i + 4, c1)
+                simd.store(out, k2 * width + i, c)
             if rows > 3:
-                simd.store(out, k3 * width + i, d0)
-                simd.store(out, k3 * width + i + 4, d1)
+                simd.store(out, k3 * width + i, d)
             k += 4
 
 
@@ -246,41 +212,28 @@ def add_moments(x, width, n, weights, means, first, second):
         at0 = c * width
         at1 = other * width
         for k in range(n_components):
-            m0 = simd.splat(means[k, c])
-            m1 = simd.splat(means[k, other])
-            f0 = simd.splat(0.0)
+            m0 = simd.splat8(means[k, c])
+            m1 = simd.splat8(means[k, other])
+            f0 = simd.splat8(0.0)
             f1 = f0
-            g0 = f0
-            g1 = f0
             s0 = f0
             s1 = f0
-            t0 = f0
-            t1 = f0
             to = k * width
             for i in range(0, n, 8):
-                w0 = simd.load(weights, to + i)
-                w1 = simd.load(weights, to + i + 4)
-                d0 = simd.load(x, at0 + i) - m0
-                d1 = simd.load(x, at0 + i + 4) - m0
-                y0 = w0 * d0
-                y1 = w1 * d1
-                f0 = f0 + y0
-                f1 = f1 + y1
-                s0 = simd.fma(y0, d0, s0)
-                s1 = simd.fma(y1, d1, s1)
-                d0 = simd.load(x, at1 + i) - m1
-                d1 = simd.load(x, at1 + i + 4) - m1
-                y0 = w0 * d0
-                y1 = w1 * d1
-                g0 = g0 + y0
-                g1 = g1 + y1
-                t0 = simd.fma(y0, d0, t0)
-                t1 = simd.fma(y1, d1, t1)
-            first[k, c] += simd.total(f0 + f1)
-            second[k, c] += simd.total(s0 + s1)
+                w = simd.load8(weights, to + i)
+                d = simd.load8(x, at0 + i) - m0
+                y = w * d
+                f0 = f0 + y
+                s0 = simd.fma(y, d, s0)
+                d = simd.load8(x, at1 + i) - m1
+                y = w * d
+                f1 = f1 + y
+                s1 = simd.fma(y, d, s1)
+            first[k, c] += simd.total(f0)
+            second[k, c] += simd.total(s0)
             if other > c:
-                first[k, other] += simd.total(g0 + g1)
-                second[k, other] += simd.total(t0 + t1)
+                first[k, other] += simd.total(f1)
+                second[k, other] += simd.total(s1)
 
 
 @kernel
@@ -318,13 +271,9 @@ def whiten(factor, size, x, width, n, out):
     """``out[r, i] = Σ_{c ≤ r} P[r, c] x[c, i]``, ``P`` lower triangular, its rows flat."""
     for i in range(0, n, 8):
         for r in range(0, size, 4):
-            a0, a1, b0, b1, c0, c1, d0, d1 = _images(factor, size, r, x, width, i)
+            a, b, c, d = _images(factor, size, r, x, width, i)
             at = r * width + i
-            simd.store(out, at, a0)
-            simd.store(out, at + 4, a1)
-            simd.store(out, at + width, b0)
-            simd.store(out, at + width + 4, b1)
-            simd.store(out, at + 2 * width, c0)
-            simd.store(out, at + 2 * width + 4, c1)
-            simd.store(out, at + 3 * width, d0)
-            simd.store(out, at + 3 * width + 4, d1)
+            simd.store(out, at, a)
+            simd.store(out, at + width, b)
+            simd.store(out, at + 2 * width, c)
+            simd.store(out, at + 3 * width, d)

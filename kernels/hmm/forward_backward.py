@@ -65,39 +65,22 @@ def add_transitions_alone(alpha, u, size, start, stop, counts):
         end = min(begin + _BLOCK_STEPS, stop)
         for i in range(0, size, 4):
             for j in range(0, whole, 8):
-                a0 = simd.splat(0.0)
-                a1 = a0
-                b0 = a0
-                b1 = a0
-                c0 = a0
-                c1 = a0
-                d0 = a0
-                d1 = a0
+                a = simd.splat8(0.0)
+                b = a
+                c = a
+                d = a
                 for t in range(begin, end):
                     at = t * size + i
-                    y0 = simd.load(u, t * size + j)
-                    y1 = simd.load(u, t * size + j + 4)
-                    x = simd.splat(alpha[at])
-                    a0 = simd.fma(x, y0, a0)
-                    a1 = simd.fma(x, y1, a1)
-                    x = simd.splat(alpha[at + 1])
-                    b0 = simd.fma(x, y0, b0)
-                    b1 = simd.fma(x, y1, b1)
-                    x = simd.splat(alpha[at + 2])
-                    c0 = simd.fma(x, y0, c0)
-                    c1 = simd.fma(x, y1, c1)
-                    x = simd.splat(alpha[at + 3])
-                    d0 = simd.fma(x, y0, d0)
-                    d1 = simd.fma(x, y1, d1)
+                    y = simd.load8(u, t * size + j)
+                    a = simd.fma(simd.splat8(alpha[at]), y, a)
+                    b = simd.fma(simd.splat8(alpha[at + 1]), y, b)
+                    c = simd.fma(simd.splat8(alpha[at + 2]), y, c)
+                    d = simd.fma(simd.splat8(alpha[at + 3]), y, d)
                 to = i * size + j
-                add_to(counts, to, a0)
-                add_to(counts, to + 4, a1)
-                add_to(counts, to + size, b0)
-                add_to(counts, to + size + 4, b1)
-                add_to(counts, to + 2 * size, c0)
-                add_to(counts, to + 2 * size + 4, c1)
-                add_to(counts, to + 3 * size, d0)
-                add_to(counts, to + 3 * size + 4, d1)
+                simd.store(counts, to, simd.load8(counts, to) + a)
+                simd.store(counts, to + size, simd.load8(counts, to + size) + b)
+                simd.store(counts, to + 2 * size, simd.load8(counts, to + 2 * size) + c)
+                simd.store(counts, to + 3 * size, simd.load8(counts, to + 3 * size) + d)
             if whole < size:
                 a0 = simd.splat(0.0)
                 b0 = a0

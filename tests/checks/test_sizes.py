@@ -531,6 +531,14 @@ def store(a, i):
     simd.store(a, i, simd.splat(1.0))
 
 @kernel
+def load8(a, i):
+    return simd.total(simd.load8(a, i))
+
+@kernel
+def store8(a, i):
+    simd.store(a, i, simd.splat8(1.0))
+
+@kernel
 def transposed(a, i, stride):
     x = simd.splat(1.0)
     simd.store_transposed(a, i, stride, x, x, x, x)
@@ -542,11 +550,13 @@ def pick(a, offset, places, i):
 a, places = np.ones(10), np.array([0, 3, 1, 2, 9, 0])
 within = [
     lambda: load(a, 6), lambda: store(a, 0), lambda: transposed(a, 0, 2),
+    lambda: load8(a, 2), lambda: store8(a, 0),
     lambda: pick(a, 6, places, 0), lambda: read_row(rows_of(np.ones((3, 5))), 2, np.ones(5)),
     lambda: read_block(rows_of(np.ones((9, 5))), 1, 8, np.ones(80), 16),
 ]
 beyond = [
     lambda: load(a, 7), lambda: load(a, -1), lambda: store(a, 10), lambda: transposed(a, 1, 2),
+    lambda: load8(a, 3), lambda: load8(a, -1), lambda: store8(a, 3),
     lambda: pick(a, 7, places, 0), lambda: pick(a, 0, places, 3), lambda: pick(a, -1, places, 0),
     lambda: read_row(rows_of(np.ones((3, 5))), 3, np.ones(5)),
     lambda: read_block(rows_of(np.ones((9, 5))), 2, 8, np.ones(80), 16),
