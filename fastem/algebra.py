@@ -8,6 +8,8 @@ machine or on many run these two.
 
 from __future__ import annotations
 
+import functools
+import operator
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -208,8 +210,8 @@ def learn(
 def combine(models: Sequence[Model], weights=None, horizon=None):
     """The model of least total divergence to several: ``M(Σ α_m S(Θ_m))``."""
     weights = _combining_weights(models, weights)
-    total = sum(model.own(horizon) * alpha for model, alpha in zip(models, weights, strict=True))
-    return models[0].maximize(total)
+    own = (model.own(horizon) * alpha for model, alpha in zip(models, weights, strict=True))
+    return models[0].maximize(functools.reduce(operator.add, own))
 
 
 def average(models: Sequence[Model], weights=None):

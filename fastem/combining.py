@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.base import clone
@@ -63,7 +63,8 @@ def combine(
             return algebra.combine(models, weights, horizon)
         rng = np.random.default_rng(random_state)
         simulated = [Simulated(model, n_pseudo, rng) for model in models]
-        return algebra.combine(simulated, weights, horizon).model
+        merged: Any = algebra.combine(simulated, weights, horizon)
+        return merged.model
 
     return _merge(models, merge)
 
@@ -132,14 +133,14 @@ def _brought_together(models, weights, align, horizon):
     return models
 
 
-def _merge(models, function):
+def _merge(models, function) -> Any:
     if isinstance(models, (Estimator, Model)):
         raise TypeError("A list of models is needed; got a single one.")
     models = list(models)
     merged = function([_model_of(model) for model in models])
     if merged.__class__ is models[0].__class__:
         return merged
-    result = clone(models[0])
+    result: Any = clone(models[0])
     result._set_model(merged)
     for name in ("n_features_in_", "feature_names_in_"):
         if hasattr(models[0], name):

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -115,7 +115,8 @@ def _rates_at(learning_rate, steps):
     if isinstance(learning_rate, Decay):
         values = learning_rate.eta0 / steps.astype(float) ** learning_rate.beta
     elif callable(learning_rate):
-        values = np.array([float(learning_rate(int(t))) for t in steps])
+        rate = cast("Callable[[int], float]", learning_rate)
+        values = np.array([float(rate(int(t))) for t in steps])
     elif isinstance(learning_rate, Real) and not isinstance(learning_rate, bool):
         values = np.full(len(steps), float(learning_rate))
     else:
