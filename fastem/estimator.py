@@ -113,7 +113,7 @@ class Estimator(BaseEstimator):
         raise AttributeError(f"{type(self).__name__} has no stopping rule.")
 
     def _model(self) -> Any:
-        """The model that the attributes describe, whoever set them."""
+        """The model that the attributes describe, including attributes set by hand."""
         raise AttributeError(f"{type(self).__name__} has no model.")
 
     def _set_model(self, model) -> None:
@@ -124,7 +124,7 @@ class Estimator(BaseEstimator):
         """The attributes that show the parameters of the model."""
         raise AttributeError(f"{type(self).__name__} has no parameters.")
 
-    # What may be different -------------------------------------------------------------------
+    # Optional ----------------------------------------------------------------------------------
 
     def _has_learned(self) -> bool:
         """Whether there is a model from which learning can continue."""
@@ -272,7 +272,7 @@ class Estimator(BaseEstimator):
         self.n_observations_ = clock.observations
 
     def _memory_of(self, model) -> Statistics | None:
-        """The running statistics, checked; None if there are none or the model is the memory."""
+        """The running statistics, checked; None if the model is the memory."""
         statistics = getattr(self, "statistics_", None) if self.memory == "statistics" else None
         if statistics is not None:
             model.check_statistics(statistics)

@@ -158,9 +158,9 @@ class Statistics(Mapping):
 
 
 class Expectation(NamedTuple):
-    """What ``model.expect(data)`` gives: means over the observations, and how many there were.
+    """What ``model.expect(data)`` returns: means over the observations, and their weight.
 
-    Two of them add as their data would: the means are weighted.
+    The sum of two expectations is the expectation of the data of both.
     """
 
     statistics: Statistics

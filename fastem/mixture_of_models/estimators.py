@@ -22,7 +22,7 @@ from .model import ModelMixture
 
 __all__ = ["MixtureOfModels"]
 
-# The initialization compares so many observations for each member, and so many in all.
+# The numbers of observations that the initialization compares, for each member and in all.
 _CANDIDATES = 10
 _COMPARED = 500
 # Iterations of EM for the model of all data, and for those of single observations.
