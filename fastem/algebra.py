@@ -8,6 +8,8 @@ machine or on many run these two.
 
 from __future__ import annotations
 
+import functools
+import operator
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -121,7 +123,7 @@ def step(model: Model, expectation: Expectation, eta: float, memory: Statistics 
     if memory is None:
         memory = model.own(expectation.horizon)
     new, inertia = expectation.statistics * rho, memory * (1.0 - rho)
-    # A component that returns from almost no weight brings a memory to begin with.
+    # A component that returns from almost no weight gets a minimum of memory.
     inertia = model.revived(inertia, new, rho / expectation.weight, expectation.horizon)
     statistics = new + inertia
     return model.maximize(statistics), statistics
@@ -206,14 +208,14 @@ def learn(
 
 
 def combine(models: Sequence[Model], weights=None, horizon=None):
-    """The model of least total divergence to several: ``M(Σ α_m S(Θ_m))``."""
+    """The model of least total divergence to several models: ``M(Σ α_m S(Θ_m))``."""
     weights = _combining_weights(models, weights)
-    total = sum(model.own(horizon) * alpha for model, alpha in zip(models, weights, strict=True))
-    return models[0].maximize(total)
+    own = (model.own(horizon) * alpha for model, alpha in zip(models, weights, strict=True))
+    return models[0].maximize(functools.reduce(operator.add, own))
 
 
 def average(models: Sequence[Model], weights=None):
-    """Plain averaging of the parameters, which combining is compared with."""
+    """The mean of the parameters, a simpler alternative to :func:`combine`."""
     weights = _combining_weights(models, weights)
     parameters = [model.parameters for model in models]
     return models[0].with_parameters(
@@ -227,8 +229,8 @@ def average(models: Sequence[Model], weights=None):
 def divergence(model: Model, other: Model, horizon=None) -> float:
     """``Δ(Θ, Θ̃) = Q(S(Θ), Θ) - Q(S(Θ), Θ̃)``: the relative entropy of the joint laws.
 
-    It is infinite if Θ̃ gives the probability zero to what happens under Θ. What a mixture takes a
-    zero to be at least while it learns does not count here.
+    It is infinite if Θ̃ assigns probability zero to something that is possible under Θ. The floor
+    that mixtures use for such probabilities while they learn is not used here.
     """
     model.check_same_kind(other)
     statistics = model.own(horizon)
@@ -276,33 +278,33 @@ def _plain_statistics(model, data, expectation):
 
 
 def own_by_simulation(model, n_samples: int, random_state=None, horizon=None) -> Statistics:
-    """``S(Θ)`` from ``n_samples`` observations drawn from the model, for want of a closed form.
+    """``S(Θ)`` estimated from ``n_samples`` observations drawn from the model.
 
-    By the tower rule the mean of ``S(v|Θ)`` over draws ``v`` from Θ is ``S(Θ)``; the error falls
-    as one over the root of ``n_samples``.
+    By the tower rule the mean of ``S(v|Θ)`` over draws ``v`` from Θ is ``S(Θ)``. The error
+    decreases with the square root of ``n_samples``.
     """
     rng = np.random.default_rng(random_state)
     return model.expect(model.draw(n_samples, rng, horizon)).statistics
 
 
 def align(models: Sequence, weights=None, horizon=None, max_rounds: int = 20) -> list:
-    """Bring models that were trained apart together, for least total divergence.
+    """Align models that were trained separately, for least total divergence.
 
-    What may be changed of a model without changing what it says of observations, the order of its
-    components or the basis of its states, the model knows: ``brought_to`` is the same model where
-    its divergence to another is least. A model that has no such method is left as it is.
+    The order of the components of a model, or the basis of its states, can be changed without
+    changing the distribution of observations: ``model.brought_to(other)`` is an equivalent model
+    that is nearest to another.
 
-    The total is ``Σ α_m Δ(Θ_m, Θ̄)``, with ``Θ̄`` the combination of the models. From the models as
-    they are, and from all brought to the first, each is brought to their combination, over and
-    over, until nothing changes; neither part of a round can raise the total. The better end is
-    taken. The first model stays as it is.
+    The total is ``Σ α_m Δ(Θ_m, Θ̄)``, where ``Θ̄`` is the combination of the models. Each model is
+    brought to the combination, and the combination is computed again, until nothing changes;
+    neither can increase the total. This is done from the models as they are, and after all have
+    been brought to the first, and the better result is returned. The first model never changes.
 
-    What is guaranteed: the total is never more than that of the models as they are, and when it is
-    no less, the very models are returned. For two models of up to six components it is the least
-    over all orders, unless two components have no maximum together, or more than six members of one
-    share a covariance. In other cases no single model but the first can be brought nearer to the
-    combination when the rounds end before ``max_rounds``: by any order for up to six components,
-    by exchanging two for more. Models that have no divergence are left as they are, with a warning.
+    The total is never more than that of the models as they are; if it is not less, the same model
+    objects are returned. For two models of up to six components it is the least over all orders,
+    unless two components have no maximum together, or more than six members of one share a
+    covariance. In other cases, if the rounds end before ``max_rounds``, no single model except the
+    first can be brought nearer to the combination: by any order for up to six components, by
+    exchanging two for more. Models without a divergence are returned as they are, with a warning.
     """
     return _align(models, weights, horizon, max_rounds)[0]
 
@@ -314,34 +316,33 @@ def combine_aligned(models: Sequence, weights=None, horizon=None):
 
 
 def _align(models, weights, horizon, max_rounds=20):
-    """The aligned models, and their combination if it is known."""
+    """The aligned models, and their combination if it has been computed."""
     models = list(models)
     alphas = _combining_weights(models, weights)
     if len(models) == 1:
         return models, None
     try:
-        # Combinations are of the weights as given: to divide them twice by their sum is to round
-        # them twice.
+        # Combine with the weights as given: normalizing them twice would round them twice.
         ends = _ends(models, weights, alphas, horizon, max_rounds)
         if len(ends) == 1:
             return ends[0]
         totals = [_total_divergence(*end, alphas, horizon) for end in ends]
     except NoDivergence as reason:
         warnings.warn(
-            f"The models are not aligned. {reason} They are taken to be in one order or basis "
-            "already; pass align=False to say that they are.",
+            f"The models are not aligned. {reason} They are assumed to be in one order or basis "
+            "already; pass align=False if they are.",
             RuntimeWarning,
             stacklevel=5,
         )
         return models, None
     best = int(np.argmin(totals))
-    # A gain that is mere rounding is none.
+    # A gain within rounding does not count.
     scale = sum(abs(model.log_joint(model.own(horizon))) for model in models)
     return ends[0] if totals[best] >= totals[0] - 1e-13 * scale else ends[best]
 
 
 def _ends(models, weights, alphas, horizon, max_rounds):
-    """Where aligning may end, each with its combination; the models as they are first."""
+    """Candidates for the aligned models, each with its combination; the given models first."""
     exact = None
     if len(models) == 2:
         exact = models[1].pooled_with(models[0], alphas, horizon)

@@ -1,9 +1,9 @@
-"""What every array is compared with before a kernel sees it.
+"""Checks of every array before a kernel sees it.
 
-Kernels trust the sizes they are told: a wrong one makes them read or write elsewhere in the
-process. So parameters pass here in the constructor of a model and where a family packs them,
-statistics where a model takes them in, and rows where a pass over them begins, whoever they come
-from: an argument, an attribute that was set by hand, a file, a stream, a worker.
+Kernels trust the sizes they are given: with a wrong size they would read or write other memory of
+the process. Parameters are checked in the constructor of a model and where a family packs them,
+statistics where a model uses them, and rows at the beginning of a pass, whether they come from an
+argument, an attribute that was set by hand, a file, a stream or a worker.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def shaped(name, array, shape, why="") -> np.ndarray:
 
 
 def table_of(name, values) -> np.ndarray:
-    """``values`` as finite doubles with a row for each component and a column for each of data."""
+    """``values`` as finite doubles, components by columns of the data."""
     array = numbers(name, values)
     if array.ndim != 2 or 0 in array.shape:
         raise ValueError(
@@ -66,7 +66,7 @@ def finite(name, array) -> np.ndarray:
 
 
 def check_probabilities(name, array) -> None:
-    """``ValueError`` unless the last axis holds probabilities: none negative, their sum one."""
+    """``ValueError`` unless entries along the last axis are nonnegative and sum to one."""
     if not (array >= 0).all():
         raise ValueError(
             f"{name} holds probabilities, which cannot be negative or NaN; got {array}."

@@ -1,8 +1,8 @@
-"""K-means by scikit-learn, for starts: with one thread where more would only wait for one another.
+"""K-means by scikit-learn for initializations, with one thread if the data are small.
 
-scikit-learn's threads meet several times in every iteration and wait by spinning. With few rows
-the work between two meetings takes microseconds, and on a machine that is busy, where a thread may
-be off its core for a time slice, they wait for milliseconds.
+scikit-learn's threads synchronize several times in every iteration and wait by spinning. With few
+rows the work between two synchronizations takes microseconds; on a busy machine, where a thread may
+lose its core for a time slice, waiting takes milliseconds.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def one_thread_if_small(X, n_clusters):
 
 @cache
 def _controller():
-    """What knows the libraries that are loaded; to find them takes milliseconds."""
+    """The controller of the loaded libraries, which takes milliseconds to create."""
     import sklearn.cluster  # noqa: F401 (loads its OpenMP)
     from threadpoolctl import ThreadpoolController
 

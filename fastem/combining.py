@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.base import clone
@@ -30,20 +30,20 @@ def combine(
     models : sequence
         Fitted estimators of one kind and size.
     weights : array-like, optional
-        How much each counts, for instance the number of rows it has seen; equal unless given.
+        The weight of each model, for instance the number of rows it has seen; equal by default.
     align : bool, default=True
-        Bring the models together first, for least total divergence: models that were trained apart
-        have their components in different orders, or their states in different bases, and the
-        plain formula would mix components that have nothing to do with each other. The total is
-        never more than without, and models that are together already are not touched: the result
-        is then the same to the last bit. For two models of up to six components it is the least
-        over all orders (:func:`fastem.algebra.align` says what holds for more). False is the plain
-        formula, for models that are known to share an order, and saves the search.
+        Whether to align the models first, for least total divergence. Models that were trained
+        separately have their components in different orders, or their states in different bases,
+        and the plain formula would mix unrelated components. Alignment never increases the total
+        divergence, and models that are aligned already are not changed: the result is then the
+        same to the last bit. For two models of up to six components the total is the least over
+        all orders (see :func:`fastem.algebra.align` for larger models). False is the plain formula,
+        for models that are known to share an order, and saves the search.
     horizon : optional
         The size of an observation, for models whose observations have one.
     n_pseudo : int, optional
-        Take each model's statistics from as many observations drawn from it, and not in closed
-        form. The error falls as one over the root of it.
+        Estimate each model's statistics from this many observations drawn from it, instead of in
+        closed form. The error decreases with the square root of this number.
     random_state : int or Generator, optional
         For these draws.
 
@@ -63,7 +63,8 @@ def combine(
             return algebra.combine(models, weights, horizon)
         rng = np.random.default_rng(random_state)
         simulated = [Simulated(model, n_pseudo, rng) for model in models]
-        return algebra.combine(simulated, weights, horizon).model
+        merged: Any = algebra.combine(simulated, weights, horizon)
+        return merged.model
 
     return _merge(models, merge)
 
@@ -71,7 +72,7 @@ def combine(
 def average(
     models: Sequence[AnyEstimator], weights=None, *, align: bool = True, horizon=None
 ) -> AnyEstimator:
-    """Plain averaging of all parameters, which combining is compared with.
+    """The mean of all parameters, a simpler alternative to :func:`combine`.
 
     Parameters
     ----------
@@ -94,21 +95,21 @@ def average(
 def divergence(model, other, *, align: bool = True, horizon=None) -> float:
     """The relative entropy ``Δ(Θ, Θ̃)`` of the joint law of one model to that of another.
 
-    It is nonnegative and not symmetric. It is infinite if the second gives the probability zero to
-    what happens under the first: a model that was fitted to data in which some outcome never
-    occurred says that it never will.
+    It is nonnegative and not symmetric. It is infinite if the second model assigns probability zero
+    to something that is possible under the first: a model that was fitted to data in which some
+    outcome never occurred assigns it probability zero.
 
     Parameters
     ----------
     model, other
         Fitted estimators of one kind and size.
     align : bool, default=True
-        Bring the first model to the second: components, states and the members inside them are put
-        in the order of least divergence, states of a Kalman filter in the basis of least
-        divergence. Names of components mean nothing between models that were trained apart. The
-        result is never more than without; it is the least over all orders for mixtures, and for
-        hidden Markov models of up to six states. With False, component k is compared with
-        component k, and the divergence is zero only for models that are equal as they are.
+        Whether to align the first model with the second: components, states and the members inside
+        them are put in the order of least divergence, states of a Kalman filter in the basis of
+        least divergence. The numbering of components is arbitrary in models that were trained
+        separately. Alignment never increases the result, which is the least over all orders for
+        mixtures, and for hidden Markov models of up to six states. With False, component k is
+        compared with component k, and the divergence is zero only for equal models.
     horizon : optional
         The size of an observation, for models whose observations have one.
 
@@ -132,14 +133,14 @@ def _brought_together(models, weights, align, horizon):
     return models
 
 
-def _merge(models, function):
+def _merge(models, function) -> Any:
     if isinstance(models, (Estimator, Model)):
         raise TypeError("A list of models is needed; got a single one.")
     models = list(models)
     merged = function([_model_of(model) for model in models])
     if merged.__class__ is models[0].__class__:
         return merged
-    result = clone(models[0])
+    result: Any = clone(models[0])
     result._set_model(merged)
     for name in ("n_features_in_", "feature_names_in_"):
         if hasattr(models[0], name):
@@ -148,9 +149,9 @@ def _merge(models, function):
     result.n_iter_ = 0
     result.lower_bound_ = -np.inf
     result.lower_bounds_ = []
-    # Online learning goes on where the model that has seen most left off.
+    # Online learning continues from the steps of the model that has taken the most,
     result.n_steps_ = max(getattr(model, "n_steps_", 0) for model in models)
-    # And it has the observations of all behind it.
+    # and from the observations of all models.
     result.n_observations_ = sum(getattr(model, "n_observations_", 0.0) for model in models)
     return result
 

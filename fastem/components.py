@@ -1,4 +1,4 @@
-"""How a model of components is brought to another: by the order of its components."""
+"""Alignment of models with components, by the order of their components."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["Components", "Gains", "pooled_choice"]
 
 
 class Gains(NamedTuple):
-    """What ``Q(S(Θ), Θ̃)`` gains by matching component ``h`` of Θ to ``l`` of Θ̃.
+    """The contribution to ``Q(S(Θ), Θ̃)`` of matching component ``h`` of Θ to ``l`` of Θ̃.
 
-    As :func:`~fastem.matching.best_matching` takes them: ``pairs``, and for chains the expected
-    ``counts`` of steps, what each is worth, and which pairs are ``allowed``.
+    These are the arguments of :func:`~fastem.matching.best_matching`: ``pairs``, and for chains
+    the expected ``counts`` of steps, their ``logs``, and which pairs are ``allowed``.
     """
 
     pairs: np.ndarray
@@ -27,22 +27,22 @@ class Gains(NamedTuple):
 
 
 class Components:
-    """Supplies what aligning asks of a model whose hidden variables are components or states.
+    """Alignment for models whose hidden variables are components or states.
 
     The model supplies ``matching_gains`` and ``pooling_gains``, the tables in which the divergence
-    to another model, or to what it combines to with another, is a sum over pairs or over steps;
-    ``reordered``; and ``arranged`` and ``arranged_to_pool`` for what is inside its components.
+    to another model, or to the combination with another, is a sum over pairs or over steps;
+    ``reordered``; and ``arranged`` and ``arranged_to_pool`` to reorder what is inside components.
     """
 
     def check_same_order(self, other) -> None:
-        """Raise ``ValueError`` if the components of the two cannot be meant in one order."""
+        """Raise ``ValueError`` if components of the two cannot correspond in the given order."""
 
     def brought_to(self, other, horizon=None):
         """This model in the order of components in which it is nearest to ``other``.
 
         The divergence to ``other`` is the least over all orders for mixtures, and for chains of up
-        to six states. It is never more than as the model is; if it is no less, the model itself
-        is returned. What is inside components is put in its best order as well.
+        to six states. It never increases; if it does not decrease, the model itself is returned.
+        Members inside components are put in their best order as well.
         """
         partners = best_matching(*self.matching_gains(other, horizon))
         order = np.argsort(partners)
@@ -77,7 +77,7 @@ class Components:
         return None
 
     def may_order(self, first, orders):
-        """Which orders of this model's components can be meant to be that of ``first``."""
+        """Which orders of this model's components can correspond to that of ``first``."""
         return np.ones(len(orders), dtype=bool)
 
     def _nearer(self, moved, other, horizon):

@@ -1,4 +1,4 @@
-"""Counts at random, in memory that follows how many are drawn and not how large they are."""
+"""Random counts, in memory that depends on the number of draws and not on the size of counts."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import numpy as np
 
 __all__ = ["MOST_WORDS", "check_drawable", "draw_long_document", "draw_topics", "is_long"]
 
-#: So many words are drawn one by one at a time (128 megabytes).
+#: The largest number of words that are drawn one by one at a time (128 megabytes).
 MOST_WORDS = 2**24
 
 _MOST_TRIALS = np.iinfo(np.int64).max
 
 
 def check_drawable(n_trials: float) -> None:
-    """Raise ``ValueError`` if so many trials, or words, are more than NumPy can draw."""
+    """Raise ``ValueError`` if this number of trials, or words, is more than NumPy can draw."""
     if int(n_trials) > _MOST_TRIALS:
         raise ValueError(
             f"A row of {float(n_trials):.6g} trials cannot be drawn: the most are 2**63 - 1. Give "

@@ -7,6 +7,7 @@ that show the parameters of its model. Changes to an estimator happen completely
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
@@ -36,7 +37,7 @@ __all__ = ["Estimator", "RowEstimator", "is_count", "is_number"]
 
 def is_number(value) -> bool:
     """Whether this is a real number, infinite ones included."""
-    return isinstance(value, Real) and not isinstance(value, bool) and not np.isnan(value)
+    return isinstance(value, Real) and not isinstance(value, bool) and not math.isnan(value)
 
 
 def is_count(value) -> bool:
@@ -54,6 +55,22 @@ def _are_names(values):
 
 class Estimator(BaseEstimator):
     """Common part of all estimators."""
+
+    # Settings that every estimator has, and attributes that learning sets.
+    learning_rate: Any
+    batch_size: int | None
+    memory: str
+    fixed: Any
+    n_jobs: int | None
+    converged_: bool
+    n_iter_: int
+    lower_bound_: float
+    lower_bounds_: list[float]
+    n_steps_: float
+    n_observations_: float
+    n_features_in_: int
+    statistics_: Statistics
+    _parameter_constraints: dict[str, Any]
 
     #: Constraints on the settings of online learning, for scikit-learn to check.
     _online_constraints = {  # noqa: RUF012 (scikit-learn's convention)
@@ -96,7 +113,7 @@ class Estimator(BaseEstimator):
         raise AttributeError(f"{type(self).__name__} has no stopping rule.")
 
     def _model(self) -> Any:
-        """The model that the attributes describe, whoever set them."""
+        """The model that the attributes describe, including attributes set by hand."""
         raise AttributeError(f"{type(self).__name__} has no model.")
 
     def _set_model(self, model) -> None:
@@ -107,7 +124,7 @@ class Estimator(BaseEstimator):
         """The attributes that show the parameters of the model."""
         raise AttributeError(f"{type(self).__name__} has no parameters.")
 
-    # What may be different -------------------------------------------------------------------
+    # Optional ----------------------------------------------------------------------------------
 
     def _has_learned(self) -> bool:
         """Whether there is a model from which learning can continue."""
@@ -162,7 +179,7 @@ class Estimator(BaseEstimator):
             data = self._prepared(data)
             self._check_fit(data)
             models = [self._model()] if resumed else self._initial_models(data)
-            best = None
+            best: Any = None
             for model in models:
                 rule = self._stopping_rule(data)
                 fitted = self._run(model, data, rule)
@@ -255,7 +272,7 @@ class Estimator(BaseEstimator):
         self.n_observations_ = clock.observations
 
     def _memory_of(self, model) -> Statistics | None:
-        """The running statistics, checked; None if there are none or the model is the memory."""
+        """The running statistics, checked; None if the model is the memory."""
         statistics = getattr(self, "statistics_", None) if self.memory == "statistics" else None
         if statistics is not None:
             model.check_statistics(statistics)
@@ -313,12 +330,12 @@ class Estimator(BaseEstimator):
     #: parameters are checked by the model that is made of them.
     _learned_kinds = {  # noqa: RUF012
         "converged_": lambda value: isinstance(value, (bool, np.bool_)),
-        "n_iter_": lambda value: isinstance(value, Integral) and value >= 0,
+        "n_iter_": lambda value: isinstance(value, Integral) and int(value) >= 0,
         "lower_bound_": is_number,
         "lower_bounds_": _are_numbers,
         "n_steps_": is_count,
         "n_observations_": is_count,
-        "n_features_in_": lambda value: isinstance(value, Integral) and value >= 1,
+        "n_features_in_": lambda value: isinstance(value, Integral) and int(value) >= 1,
         "feature_names_in_": _are_names,
         "statistics_": lambda value: isinstance(value, Statistics),
     }

@@ -1,6 +1,6 @@
-"""Learning rates of online EM, and what a batch is worth.
+"""Learning rates of online EM, and how much a batch counts.
 
-A rate η belongs to a batch of a certain size; a batch that weighs less moves the model less.
+A rate η is that of a batch of a certain weight; a batch of less weight moves the model less.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -40,12 +40,12 @@ class Decay:
         return self.eta0 / t**self.beta
 
 
-#: The learning rate of estimators unless told otherwise: counted in observations.
+#: The default learning rate of estimators, which counts observations.
 DEFAULT_RATE = "auto"
 
-# With the automatic rate, the observation after n others takes the step (n + 100)^-0.75: the sum
-# of the steps diverges and that of their squares converges, as stochastic approximation asks, and
-# the first observations cannot undo a start from a few of them.
+# With the automatic rate, the observation after n others has the step size (n + 100)^-0.75: the
+# sum of the steps diverges and that of their squares converges, as stochastic approximation
+# requires, and the first observations cannot undo an initialization from a few of them.
 _OFFSET, _EXPONENT = 100.0, 0.75
 # Terms of log(1 - x) = -Σ x^j / j; x is 0.032 at most, so that the next term is below rounding.
 _TERMS = np.arange(1, 12)
@@ -68,16 +68,16 @@ def rates(learning_rate: float | Callable[[int], float], first: int, count: int)
 def schedule(
     learning_rate, clock: Clock, weights: np.ndarray, size: float
 ) -> tuple[np.ndarray, Clock]:
-    """The rates of batches that weigh ``weights``, and the clock after them.
+    """The rates of batches of the given weights, and the clock after them.
 
     Parameters
     ----------
     learning_rate : 'auto', float, callable or Decay
         A rate η, or a function of the step, is that of a batch of weight ``size``; a batch of
-        weight n takes η n / size and is as much of a step. ``'auto'`` counts observations: one
-        takes the step ``ρ(n) = (n + 100)^-0.75`` after n others, a batch as much as its
-        observations one after another, ``1 - exp(∫ log(1 - ρ(n)) dn)`` over what it weighs. How
-        data are cut into batches then has no influence on what is forgotten.
+        weight n has the rate η n / size and counts as n / size of a step. ``'auto'`` counts
+        observations: after n others, an observation has the step size ``ρ(n) = (n + 100)^-0.75``,
+        and a batch ``1 - exp(∫ log(1 - ρ(n)) dn)`` over its weight, as its observations would one
+        after another. How data are cut into batches then does not change how much is forgotten.
     clock : Clock
     weights : ndarray of shape (n_batches,)
     size : float
@@ -99,7 +99,7 @@ def schedule(
 
 
 def batch_weights(n: int, size: int, sample_weight: np.ndarray | None = None) -> np.ndarray:
-    """What each batch of ``size`` of ``n`` observations weighs; the last may be shorter."""
+    """The weight of each batch of ``size`` out of ``n`` observations; the last may be shorter."""
     starts = np.arange(0, n, size)
     if sample_weight is not None:
         return np.add.reduceat(sample_weight, starts)
@@ -115,7 +115,8 @@ def _rates_at(learning_rate, steps):
     if isinstance(learning_rate, Decay):
         values = learning_rate.eta0 / steps.astype(float) ** learning_rate.beta
     elif callable(learning_rate):
-        values = np.array([float(learning_rate(int(t))) for t in steps])
+        rate = cast("Callable[[int], float]", learning_rate)
+        values = np.array([float(rate(int(t))) for t in steps])
     elif isinstance(learning_rate, Real) and not isinstance(learning_rate, bool):
         values = np.full(len(steps), float(learning_rate))
     else:

@@ -1,4 +1,4 @@
-"""How long sequences or documents are: the horizon over which models of them are compared."""
+"""Distributions of the lengths of sequences or documents, the horizon of models of them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ LONGEST_TABLE = 2**24
 
 
 class Lengths:
-    """A distribution over the lengths of sequences, or of documents. They mix as data would.
+    """A distribution of the lengths of sequences or documents. Two of them can be mixed.
 
     Parameters
     ----------
     lengths : int or array-like of int
-        Whole numbers; a document may be empty, a sequence has a step or more.
+        Whole numbers; a document may be empty, a sequence has at least one step.
     weights : array-like, optional
-        The weight of each; equal unless given.
+        The weight of each length; equal by default.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class Lengths:
     def from_arrays(cls, arrays) -> Lengths:
         """The lengths that :meth:`to_arrays` took apart, exact to the bit."""
         lengths, shares, weight = (np.asarray(arrays[n]) for n in ("lengths", "shares", "weight"))
-        # The constructor says what is wrong with lengths, or with shares that are none.
+        # The constructor raises if lengths or shares are invalid.
         cls(lengths, shares)
         in_order = lengths.dtype == np.int64 and (np.diff(lengths) > 0).all()
         sums_to_one = shares.dtype.kind == "f" and abs(shares.sum() - 1.0) < 1e-9

@@ -1,9 +1,9 @@
-"""Which component goes with which: assignments, and orders of chains.
+"""Matching of components: assignments, and orders of the states of chains.
 
-A matching is an array ``partners``: component ``h`` of one model goes with ``partners[h]`` of the
-other. Its value is ``Σ_h pairs[h, partners[h]]``, and for chains
-``Σ_hh' counts[h, h'] logs[partners[h], partners[h']]`` besides. Greater is better; minus infinity
-is a pair, or a step, that cannot be.
+A matching is an array ``partners``: component ``h`` of one model corresponds to ``partners[h]`` of
+the other. Its value is ``Σ_h pairs[h, partners[h]]``, for chains plus
+``Σ_hh' counts[h, h'] logs[partners[h], partners[h']]``. Greater is better; minus infinity means an
+impossible pair or step.
 """
 
 from __future__ import annotations
@@ -60,18 +60,18 @@ def best_matching(pairs, counts=None, logs=None, allowed=None) -> np.ndarray:
     Parameters
     ----------
     pairs : array of shape (n, n)
-        What matching ``h`` to ``l`` is worth.
+        The value of matching ``h`` to ``l``.
     counts, logs : arrays of shape (n, n), optional
-        Steps from ``h`` to ``h'``, and what each is worth from ``l`` to ``l'``. Without them the
-        best is an assignment.
+        The number of steps from ``h`` to ``h'``, and the value of a step from ``l`` to ``l'``.
+        Without them the best matching is an assignment.
     allowed : array of bool of shape (n, n), optional
         Which pairs may be matched at all; some matching must be possible.
 
     Returns
     -------
     array of shape (n,)
-        The greatest of all if there are no steps, or if ``n`` is at most ``MOST``. Of more, one
-        that no exchange of two makes better, and not worse than the order as it is.
+        The best matching if there are no steps, or if ``n`` is at most ``MOST``. Otherwise one
+        that no exchange of two improves, and that is not worse than the given order.
     """
     if counts is None:
         return matched(pairs)
@@ -117,7 +117,7 @@ def _search(pairs, counts, logs, allowed):
 
 
 def _climb(partners, pairs, counts, logs, value):
-    """Go to better neighbors while there are any."""
+    """Move to better neighbors until there are none."""
     better, at = partners, value(partners)
     while better is not None:
         partners, better = better, None
@@ -130,7 +130,7 @@ def _climb(partners, pairs, counts, logs, value):
 
 
 def _neighbors(partners, pairs, counts, logs):
-    """The best exchange of two, and the best assignment while the neighbors of states stay."""
+    """The best exchanges of two, and the best assignment with all other partners unchanged."""
     n = len(partners)
     B = logs[np.ix_(partners, partners)]
     rows, columns = counts @ B.T, counts.T @ B

@@ -36,7 +36,7 @@ class Model(Protocol):
 
     #: Threads; None: as many as there are cores, one inside a worker. It has no influence on the
     #: result.
-    n_jobs: int | None
+    n_jobs: int | None = None
     #: What an online step says of observations that are impossible under the model.
     impossible = "An observation has probability zero under the model."
 

@@ -15,8 +15,8 @@ _BETWEEN = frozenset(
      "functools", "concurrent", "threading"}
 )  # fmt: skip
 
-#: By what factor a component must be above the least share to count as alive again. Rounding and
-#: far rows lift one that is dead a little above it, now and then.
+#: The factor by which a component must exceed the least share to count as alive again. Rounding and
+#: distant rows sometimes lift a dead component slightly above it.
 _REVIVED = 100.0
 
 
@@ -44,12 +44,12 @@ def warn_of_dead(dead, mass, least: float, told: set[int], message: str) -> None
     dead : ndarray of bool, of shape (K,)
         Which components are dead.
     mass : ndarray of shape (K,)
-        What each component has.
+        The mass of each component.
     least : float
-        The least mass of one that lives.
+        The least mass of a component that is alive.
     told : set of int
-        The components whose death was told before. It is changed: to the dead, and those told of
-        before that have not come clearly back to life.
+        The components whose death the user has been told of. It is updated: dead components are
+        added, and components that are clearly alive again are removed.
     message : str
         With places for ``{count}``, ``{total}`` and ``{numbers}``.
     """

@@ -29,10 +29,10 @@ if hasattr(os, "register_at_fork"):
 
 
 def n_threads(n_jobs: int | None) -> int:
-    """How many threads ``n_jobs`` means.
+    """The number of threads that ``n_jobs`` stands for.
 
-    None is as many as there are cores, or one inside a worker of joblib, Dask or multiprocessing,
-    whose neighbors have the other cores. A negative number counts from the end.
+    None means all cores, or one inside a worker of joblib, Dask or multiprocessing, because other
+    workers use the other cores. -1 means all cores, -2 all but one, and so on.
     """
     if n_jobs is None:
         return 1 if _in_worker() else _n_cores()

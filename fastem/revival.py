@@ -1,4 +1,4 @@
-"""What a component remembers when it comes back from hardly any weight."""
+"""Memory for components that return from almost no weight in online learning."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ __all__ = ["revival"]
 
 
 def revival(inertia: np.ndarray, gained: np.ndarray, observation: float) -> np.ndarray:
-    """How much more of its own memory each component is given when it comes back.
+    """The additional memory of each component that returns from almost no weight.
 
-    A component of hardly any weight remembers hardly anything, and would be remade out of the
-    first observation it is responsible for, as a spike. So one whose share grows remembers at
-    least one observation, or, where all remember little, a tenth of an even share; but it is given
-    no more than it gains.
+    A component of almost no weight has almost no memory, and the first observation it is
+    responsible for would turn it into a spike. A component whose share grows therefore remembers
+    at least one observation, or a tenth of an even share of the memory if that is less; but it is
+    not given more than it gains.
 
     Parameters
     ----------
     inertia : ndarray of shape (K,)
-        What each remembers.
+        The memory of each component.
     gained : ndarray of shape (K,)
-        What each gains from the new batch, in the same units.
+        The mass that each gains from the new batch, in the same units.
     observation : float
-        What one observation weighs in these units.
+        The weight of one observation in these units.
     """
     remembered = inertia.sum()
     if not remembered > 0:

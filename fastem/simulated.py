@@ -27,6 +27,10 @@ class Simulated(Model):
         One generator serves all models that come from this one.
     """
 
+    model: Model
+    n_pseudo: int
+    rng: np.random.Generator
+
     def __init__(self, model: Model, n_pseudo: int, random_state=None):
         rng = np.random.default_rng(random_state)
         vars(self).update(model=model, n_pseudo=n_pseudo, rng=rng, n_jobs=model.n_jobs)

@@ -1,6 +1,6 @@
-"""The one place that imports names which scikit-learn does not document.
+"""The only imports of names that scikit-learn does not document.
 
-They have been there, with these arguments, from version 1.6 on. If one moves, it is mended here.
+They have existed, with these arguments, since version 1.6. If one moves, change it here.
 """
 
 from sklearn.base import _fit_context as fit_context

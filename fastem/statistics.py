@@ -87,7 +87,7 @@ class Statistics(Mapping):
             for name, block in blocks.items()
         }
 
-    def __getitem__(self, name):
+    def __getitem__(self, name) -> Any:
         return self._blocks[name]
 
     def __iter__(self):
@@ -107,7 +107,7 @@ class Statistics(Mapping):
                 f"These statistics are of different models: {sorted(self)} and {sorted(other)}."
             )
         for name in self:
-            one, two = np.shape(self[name]), np.shape(other[name])
+            one, two = _shape(self[name]), _shape(other[name])
             if one != two:
                 raise ValueError(
                     f"These statistics are of different models: {name} has shape {one} in one and "
@@ -158,9 +158,9 @@ class Statistics(Mapping):
 
 
 class Expectation(NamedTuple):
-    """What ``model.expect(data)`` gives: means over the observations, and how many there were.
+    """What ``model.expect(data)`` returns: means over the observations, and their weight.
 
-    Two of them add as their data would: the means are weighted.
+    The sum of two expectations is the expectation of the data of both.
     """
 
     statistics: Statistics
@@ -192,6 +192,11 @@ class Learned(NamedTuple):
     memory: Statistics | None
     #: The mean log-likelihood of the batches, each under the model that met it.
     log_likelihood: float
+
+
+def _shape(block):
+    # Moments compare their own.
+    return () if isinstance(block, Moments) else block.shape
 
 
 def mix_horizons(one, other, a, b):

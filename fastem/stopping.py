@@ -144,7 +144,7 @@ class ConvergenceMonitor:
     tol : float
         Stop when the log-likelihood rises by less.
     n_iter : int
-        Stop after so many iterations.
+        Stop after this number of iterations.
     verbose : bool
         Whether each iteration is printed to standard error.
 
@@ -153,7 +153,7 @@ class ConvergenceMonitor:
     history : deque of float
         The log-likelihood of the data at each iteration.
     iter : int
-        How many iterations there were.
+        The number of iterations.
     """
 
     def __init__(self, tol: float, n_iter: int, verbose: bool):
@@ -173,7 +173,7 @@ class ConvergenceMonitor:
         self.history.clear()
 
     def report(self, log_prob: float) -> None:
-        """Take note of the log-likelihood of an iteration, and print it if ``verbose``."""
+        """Record the log-likelihood of an iteration, and print it if ``verbose``."""
         change = log_prob - self.history[-1] if self.history else np.nan
         if self.verbose:
             print(f"{self.iter + 1:>10d} {log_prob:>16.8f} {change:>+16.8f}", file=sys.stderr)

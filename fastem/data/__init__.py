@@ -1,4 +1,4 @@
-"""Data as models see them: rows, sequences, and data that are elsewhere."""
+"""Data as models see them: rows, sequences, streams, and data on other machines."""
 
 from .remote import Remote
 from .rows import Stream, Table

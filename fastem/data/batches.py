@@ -9,8 +9,7 @@ import numpy as np
 
 __all__ = ["batch_of_weight", "beginning", "check_total", "in_batches", "joined_weights"]
 
-# The initialization of a model that learns from a stream takes the first so many rows of it,
-# however the stream is cut.
+# The number of rows at the beginning of a stream that initialize a model.
 _BEGINNING_ROWS = 10_000
 
 
@@ -27,7 +26,8 @@ def joined_weights(tables) -> np.ndarray | None:
 def in_batches(tables: Iterable, size: int) -> Iterator:
     """The observations of ``tables`` in tables of whole batches of ``size``, but for the last.
 
-    What is left of a table waits for the next, so that how a stream is cut makes no difference.
+    The rest of a table is joined with the next table, so that how a stream is cut makes no
+    difference.
     """
     waiting, n_waiting = [], 0
     for table in tables:
@@ -58,7 +58,7 @@ def batch_of_weight(table, size: int):
 
 
 def beginning(tables: Iterator):
-    """A table of the first rows of a stream, from which to start, and all tables of the stream.
+    """A table of the first rows of a stream, for the initialization, and all of its tables.
 
     It has 10,000 rows, or whole sequences of as many, however the stream is cut.
     """

@@ -1,4 +1,4 @@
-"""Data that are elsewhere, in shards: functions go to them, and sums come back."""
+"""Data in shards on other machines: functions are sent to them, and sums come back."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ __all__ = ["Remote", "map_tables", "sample_of"]
 class Remote:
     """Data in shards on other machines.
 
-    An estimator's ``fit`` takes them as it takes an array, so that there is one loop of EM for all
-    data.
+    An estimator's ``fit`` accepts them like an array, so that one loop of EM serves all data.
     """
 
-    #: Threads that a function may use where the shards are.
+    #: The number of threads that a function may use on a worker.
     n_jobs: int | None = 1
 
     def checked(self, estimator, *, reset: bool) -> Remote:
-        """Let ``estimator`` check every shard where it is; raises as for local data."""
+        """The same data after ``estimator`` has checked every shard on its worker."""
         raise NotImplementedError
 
     def sum(self, function: Callable):
@@ -27,17 +26,17 @@ class Remote:
         raise NotImplementedError
 
     def sample(self):
-        """Observations for the initialization, brought here: all of them if there are few."""
+        """Observations for the initialization, in this process: all of them if there are few."""
         raise NotImplementedError
 
 
 def sample_of(data):
-    """The data, or a sample of them if they are elsewhere."""
+    """The data, or a sample of them if they are on other machines."""
     return data.sample() if isinstance(data, Remote) else data
 
 
 def map_tables(function, data) -> list:
-    """``function(table)`` of every table, here or elsewhere."""
+    """``function(table)`` of every table, in this process or on workers."""
     if isinstance(data, Remote):
         # Lists add, too.
         return data.sum(functools.partial(map_tables, function))

@@ -1,4 +1,4 @@
-"""Data as models see it: tables of rows, one or a stream of them, read in place."""
+"""Rows as models see them: one table, or a stream of tables, read without a copy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CHECKED_ROWS = 65_536
 
 
 class Table:
-    """Rows that lie in one array, each with a weight if ``sample_weight`` is given."""
+    """Rows of one array, each with a weight if ``sample_weight`` is given."""
 
     #: Whether observations come one table after another.
     is_stream = False
@@ -28,7 +28,7 @@ class Table:
     def __init__(self, X, sample_weight=None):
         self.X = X
         self.sample_weight = sample_weight
-        #: The family whose kernels can take these rows as they are, if that has been found out.
+        #: The family whose kernels can read these rows, once that has been checked.
         self.admitted_to = None
 
     def __len__(self):
@@ -46,7 +46,7 @@ class Table:
         return part
 
     def count_for(self, n_rows: int) -> int:
-        """How many observations have ``n_rows`` rows or more; all if they have fewer."""
+        """The number of observations that have ``n_rows`` rows together; all if they have fewer."""
         return min(n_rows, len(self))
 
     def reweighted(self, sample_weight) -> Table:
@@ -65,7 +65,7 @@ class Table:
 
 
 class Stream:
-    """Tables that come one after another, as often as a pass is wanted.
+    """Tables that come one after another, for any number of passes.
 
     Parameters
     ----------
@@ -73,9 +73,9 @@ class Stream:
         A function that returns a new iterator over arrays, or an object that can be iterated over
         again and again. Each item is an array, or a pair of an array and its sample weights.
     check : callable, optional
-        Called with each array and its weights; returns them as they are to be used.
+        Called with each array and its weights; returns both, checked.
     once : bool, default=False
-        Whether one pass is all that is wanted, so that an iterator will do.
+        Whether one pass is enough, so that an iterator is accepted.
     """
 
     is_stream = True
@@ -134,16 +134,16 @@ def as_data(data) -> Table | Stream:
 
 
 def admit(table: Table, family, *, values=False) -> Table:
-    """See that kernels can take the rows of a table as they are; once for each table.
+    """Check that kernels can read the rows of a table; this is done once for each table.
 
     Parameters
     ----------
     table : Table
     family : Family
-        Of the model whose kernels are meant. Its own part is that values are indices if kernels
-        take them for such; the width is compared where rows are read.
+        The family of the model. It checks that values are valid indices if kernels use them as
+        indices; the number of columns is checked where rows are read.
     values : bool, default=False
-        Whether nobody has looked at the values yet, so that all must be checked.
+        Whether all values must be checked, because nobody has done so before.
     """
     if table.admitted_to is not None and table.admitted_to == family:
         return table
@@ -151,7 +151,7 @@ def admit(table: Table, family, *, values=False) -> Table:
     if table.sample_weight is not None:
         checks.check_row_weights(table.sample_weight, len(table.X))
     if values:
-        # A bounded piece at a time, so that the check makes no copy of the data.
+        # A chunk at a time, so that the check makes no copy of the data.
         for start in range(0, len(table.X), _CHECKED_ROWS):
             rows = table.X[start : start + _CHECKED_ROWS]
             if rows.dtype.kind == "f" and not np.isfinite(rows).all():
@@ -173,7 +173,7 @@ def readable(X: np.ndarray) -> bool:
 
 
 def read_rows(X: np.ndarray, start: int, stop: int):
-    """What a kernel needs to read these rows, and the array to keep alive while it does."""
+    """The arguments with which a kernel reads these rows, and the array to keep alive meanwhile."""
     part = X[start:stop]
     if not readable(part):
         part = part.astype(np.float64)

@@ -1,4 +1,4 @@
-"""A bounded number of rows from which a model starts."""
+"""A bounded number of rows for the initialization of a model."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .rows import Table
 
 __all__ = ["sample_rows"]
 
-# Above this many rows, data that are not floats in memory are sampled for the start: k-means
-# would make a copy of them in float64.
+# Above this many rows, data that are not floats in memory are sampled for the initialization:
+# k-means would copy them to float64.
 _SAMPLE_ROWS = 50_000
 
 
 def sample_rows(data, random_state) -> Table:
-    """The rows from which to start: all of them when that needs no copy of a large array."""
+    """The rows for the initialization: all of them unless that needs a copy of a large array."""
     if isinstance(data, Table):
         X = data.X
         in_memory = X.dtype in (np.float64, np.float32) and not _in_file(X)

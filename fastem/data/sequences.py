@@ -1,4 +1,4 @@
-"""Data as models of sequences see it: rows that follow one another, in an array or a stream."""
+"""Sequences as models see them: rows that follow one another, in an array or a stream."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .batches import joined_weights
 __all__ = ["Reader", "SequenceStream", "Sequences", "as_sequences",
            "is_sequence_stream"]  # fmt: skip
 
-# Items of a stream are joined until they have so many rows: one item may be one short sequence.
+# Items of a stream, which may be short sequences, are joined until they have this many rows.
 _JOINED_ROWS = 16_384
 
 _READ_ONCE = (
@@ -23,7 +23,7 @@ _READ_ONCE = (
 
 
 class Sequences:
-    """Sequences whose rows lie one after another in one array.
+    """Sequences whose rows follow one another in one array.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Sequences:
     cut_off : array-like of bool of shape (n_sequences,), optional
         For absorbing models: which sequences end before they are absorbed.
     missing : bool, optional
-        Whether some entries are NaN; found out unless given.
+        Whether some entries are NaN; determined from the data by default.
     """
 
     #: Whether observations come one table after another.
@@ -42,7 +42,7 @@ class Sequences:
     #: What an observation is called.
     observation_name = "sequence"
 
-    # ``plans`` is where models keep how these lengths are best laid out: it is found only once.
+    # ``plans`` caches how models lay out sequences of these lengths.
     __slots__ = ("X", "cut_off", "lengths", "missing", "plans", "sample_weight")
 
     def __init__(self, X, lengths=None, sample_weight=None, cut_off=None, missing=None):
@@ -74,14 +74,14 @@ class Sequences:
 
     @property
     def horizon(self) -> Lengths:
-        """How long the sequences are, as a distribution."""
+        """The distribution of the lengths."""
         if "horizon" not in self.plans:
             self.plans["horizon"] = Lengths(self.lengths, self.sample_weight)
         return self.plans["horizon"]
 
     @property
     def total_weight(self) -> float:
-        """The sum of the weights; the number of sequences if they have none."""
+        """The sum of the weights; the number of sequences if they have no weights."""
         return float(len(self) if self.sample_weight is None else self.sample_weight.sum())
 
     @property
@@ -115,7 +115,7 @@ class Sequences:
         return table
 
     def count_for(self, n_rows: int) -> int:
-        """How many sequences have ``n_rows`` rows or more; all if they have fewer."""
+        """The number of sequences that have ``n_rows`` rows together; all if they have fewer."""
         return min(int(np.searchsorted(self.bounds[1:], n_rows)) + 1, len(self))
 
     @staticmethod
@@ -141,14 +141,14 @@ class Sequences:
 
 
 class Reader:
-    """What one sequence may look like, and what becomes of it: this is how models differ."""
+    """How a model reads sequences: which forms it accepts, and what it makes of them."""
 
-    #: Items of a stream are joined until they have so many rows.
+    #: Items of a stream are joined until they have this many rows.
     joined_rows = _JOINED_ROWS
 
     def is_list(self, X, lengths) -> bool:
-        """Whether this list, which is not empty, holds sequences, and not the rows of one array."""
-        # A list of arrays of one dimension is what NumPy makes of it: the rows of one array.
+        """Whether the items of this list, which is not empty, are sequences, and not rows."""
+        # NumPy reads a list of one-dimensional arrays as the rows of one array.
         return np.ndim(X[0]) >= 2
 
     def rows(self, X):
@@ -186,12 +186,12 @@ class Reader:
         return Sequences(X, lengths, sample_weight, cut_off)
 
     def again(self, data: Sequences) -> Sequences:
-        """Sequences that were made before, as this model sees them."""
+        """Sequences that another reader made, as this model sees them."""
         return data
 
 
 class SequenceStream:
-    """Sequences that come one after another, as often as a pass is wanted.
+    """Sequences that come one after another, for any number of passes.
 
     Parameters
     ----------
@@ -203,11 +203,11 @@ class SequenceStream:
     check : callable, optional
         Called with each :class:`Sequences` and the number of sequences before it.
     once : bool, default=False
-        Whether one pass is all that is wanted, so that an iterator will do.
+        Whether one pass is enough, so that an iterator is accepted.
     cut_off : bool, optional
         For absorbing models: whether all sequences are cut off.
     reader : Reader, optional
-        How items are read; as hidden Markov models do unless given.
+        How items are read; by default as in hidden Markov models.
     """
 
     is_stream = True
@@ -336,11 +336,11 @@ def as_sequences(
 
 
 def has_nan(X) -> bool:
-    """Whether a numeric array holds NaN; a bounded piece at a time."""
+    """Whether a numeric array contains NaN, read in chunks."""
     if getattr(X, "dtype", np.dtype(object)).kind != "f":
         return False
-    pieces = (X[start : start + _JOINED_ROWS] for start in range(0, len(X), _JOINED_ROWS))
-    return any(np.isnan(np.min(piece)) for piece in pieces if piece.size)
+    chunks = (X[start : start + _JOINED_ROWS] for start in range(0, len(X), _JOINED_ROWS))
+    return any(np.isnan(np.min(chunk)) for chunk in chunks if chunk.size)
 
 
 def _stack(X, reader):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from ..statistics import Expectation
 
+if TYPE_CHECKING:
+    from .. import estimator
+
 __all__ = ["expect", "fit_arguments", "maximize"]
 
-Estimator = TypeVar("Estimator")
+Estimator = TypeVar("Estimator", bound="estimator.Estimator")
 
 
 def expect(model, X, sample_weight=None, cut_off=None) -> Expectation:

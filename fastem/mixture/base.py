@@ -1,4 +1,4 @@
-"""What all mixture estimators share: scikit-learn's conventions around the algebra."""
+"""The common base of mixture estimators: scikit-learn's conventions around the algebra."""
 
 from __future__ import annotations
 
@@ -52,17 +52,17 @@ class BaseMixture(RowEstimator):
         raise AttributeError(f"{type(self).__name__} has no family.")
 
     def _given_start(self, row):
-        """Parameters that the user gave to start from, checked, by name; ``row`` is of the data."""
+        """Initial parameters that the user gave, checked, by name; ``row`` is one of the data."""
         return {}
 
     def _first_model(self, model, sample, share):
-        """The model to begin batch EM with; ``share`` of the weight of the rows is behind it."""
+        """The initial model of batch EM; ``share`` of the weight of the rows determined it."""
         return model
 
     def _set_model(self, model):
         """Show a model's parameters as attributes."""
         for name, array in model.parameters.items():
-            # A copy, so that changing an attribute changes nothing that was given or is shared.
+            # A copy, because the array may be shared with the model or the user's arguments.
             setattr(self, f"{name}_", np.array(array))
         self._keep_told(model.told_dead)
 
@@ -103,7 +103,7 @@ class BaseMixture(RowEstimator):
                 raise ValueError(f"{error}{where}") from None
         return X
 
-    # The start -------------------------------------------------------------------------------
+    # The initialization ------------------------------------------------------------------------
 
     def _start(self, data, random_state, *, batch=False):
         """The first model, from the data and what the user gave."""
@@ -136,13 +136,13 @@ class BaseMixture(RowEstimator):
         return self._make_model(parameters.pop("weights"), parameters)
 
     def _sample(self, data, random_state):
-        """The rows from which to start."""
+        """The rows for the initialization."""
         return sample_rows(data, random_state)
 
     def _responsibilities(self, sample, random_state):
-        """A function of (start, stop) that gives the first responsibilities, and rough centers.
+        """Initial responsibilities, as a function of (start, stop), and rough centers.
 
-        The third is the share of the weight of the rows that has responsibilities at all.
+        The third result is the share of the weight of the rows that have responsibilities.
         """
         from sklearn.cluster import kmeans_plusplus
 
@@ -191,7 +191,7 @@ class BaseMixture(RowEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, sample_weight=None) -> Self:
-        """Fit by batch EM, from ``n_init`` starts, and keep the best.
+        """Fit by batch EM, from ``n_init`` initializations, and keep the best.
 
         Parameters
         ----------
@@ -262,10 +262,10 @@ class BaseMixture(RowEstimator):
 
         Each batch moves the model to the minimum of the batch's loss plus the divergence from the
         present model over the learning rate. The batches are mini-batches of ``batch_size`` rows;
-        if that is None, all of ``X``, or 1000 rows of a stream. A batch that weighs less than a
-        whole one moves the model less, and batches go on from one array of a stream to the next:
-        how a stream is cut makes no difference. The first call starts the model from its rows,
-        of a stream from the first 10,000.
+        if that is None, all of ``X``, or 1000 rows of a stream. A batch of less weight moves the
+        model less, and batches continue from one array of a stream to the next: how a stream is
+        cut makes no difference. The first call initializes the model from its rows, or from the
+        first 10,000 of a stream.
 
         Parameters
         ----------
@@ -337,5 +337,5 @@ class BaseMixture(RowEstimator):
         return model.family.draw(model.family.unpack(model.packed), y, self._generator(rng)), y
 
     def _generator(self, random_state):
-        """What the family draws with."""
+        """The random numbers that the family draws with."""
         return np.random.default_rng(random_state.randint(2**31))

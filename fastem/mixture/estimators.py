@@ -19,9 +19,9 @@ __all__ = ["GaussianMixture", "Mixture"]
 class GaussianMixture(BaseMixture):
     """A mixture of Gaussians, with the interface of scikit-learn's class of that name.
 
-    From the same start it gives scikit-learn's parameters and lower bounds, iteration by
-    iteration. Beyond it: ``partial_fit``, ``sample_weight``, parameters held fixed, streams of
-    arrays, and input of any real type read in place.
+    From the same initialization it gives the same parameters and lower bounds as scikit-learn, in
+    each iteration. In addition it has ``partial_fit``, ``sample_weight``, fixed parameters and
+    streams of arrays, and reads input of any real type without a copy.
 
     Parameters
     ----------
@@ -35,22 +35,22 @@ class GaussianMixture(BaseMixture):
     reg_covar : float, default=1e-6
         Added to the variances of the data in every direction.
     max_iter : int, default=100
-        The most iterations of EM.
+        The largest number of iterations of EM.
     n_init : int, default=1
-        The number of starts, of which the best is kept.
+        The number of initializations, of which the best is kept.
     init_params : {'kmeans', 'k-means++', 'random', 'random_from_data'}, default='kmeans'
-        How responsibilities are first chosen.
+        How responsibilities are initialized.
     weights_init, means_init, precisions_init : array-like, optional
         Parameters to start from.
     random_state : int, RandomState instance or None, default=None
     warm_start : bool, default=False
-        Whether ``fit`` goes on from the last fit.
+        Whether ``fit`` continues from the last fit.
     verbose : int, default=0
     verbose_interval : int, default=10
     learning_rate : 'auto', float, callable or Decay, default='auto'
-        The rate of online learning. ``'auto'`` counts observations: it goes on from those behind
-        the model, and how data are cut into batches hardly matters. A number η, or a function of
-        the step 1, 2, ..., is the rate of a whole batch; a smaller one takes its share of it.
+        The rate of online learning. ``'auto'`` counts the observations that the model has learned
+        from, and how data are cut into batches hardly matters. A number η, or a function of the
+        step 1, 2, ..., is the rate of a whole batch; it is reduced in proportion for a smaller one.
     batch_size : int or None, default=None
         Rows of a mini-batch in ``partial_fit``; None takes each call's rows as one
         batch, and a stream in batches of 1000.
@@ -72,13 +72,13 @@ class GaussianMixture(BaseMixture):
     converged_ : bool
     n_iter_ : int
     lower_bound_ : float
-        The mean log-likelihood at the last E-step of the best start.
+        The mean log-likelihood at the last E-step of the best initialization.
     lower_bounds_ : list of float
         The same for each iteration.
     n_steps_ : int or float
-        Online steps since the last ``fit``; a batch of a half counts a half.
+        Online steps since the last ``fit``; half a batch counts as half a step.
     n_observations_ : float
-        The weight of the observations behind the model, of the last ``fit`` and since.
+        The weight of the observations that the model has learned from, in ``fit`` and since.
     n_features_in_, feature_names_in_
         As usual in scikit-learn.
 
@@ -231,7 +231,7 @@ def _shape(kind, n_components, n_features):
 
 
 def _second_moment(sample):
-    """The mean of ``x xᵀ`` over the rows, a bounded piece at a time."""
+    """The mean of ``x xᵀ`` over the rows, computed in chunks."""
     n_rows, n_features = sample.X.shape
     total, weight = np.zeros((n_features, n_features)), 0.0
     for start in range(0, n_rows, 65536):
@@ -300,23 +300,23 @@ class Mixture(BaseMixture):
     tol : float, default=1e-3
         EM stops when the mean log-likelihood changes by less.
     max_iter : int, default=100
-        The most iterations of EM.
+        The largest number of iterations of EM.
     n_init : int, default=1
-        The number of starts, of which the best is kept.
+        The number of initializations, of which the best is kept.
     init_params : {'kmeans', 'k-means++', 'random', 'random_from_data'}, default='kmeans'
-        How responsibilities are first chosen.
+        How responsibilities are initialized.
     init : dict, optional
         Parameters to start from by name (``"weights"`` and the family's); what is missing comes
         from the data.
     random_state : int, RandomState instance or None, default=None
     warm_start : bool, default=False
-        Whether ``fit`` goes on from the last fit.
+        Whether ``fit`` continues from the last fit.
     verbose : int, default=0
     verbose_interval : int, default=10
     learning_rate : 'auto', float, callable or Decay, default='auto'
-        The rate of online learning. ``'auto'`` counts observations: it goes on from those behind
-        the model, and how data are cut into batches hardly matters. A number η, or a function of
-        the step 1, 2, ..., is the rate of a whole batch; a smaller one takes its share of it.
+        The rate of online learning. ``'auto'`` counts the observations that the model has learned
+        from, and how data are cut into batches hardly matters. A number η, or a function of the
+        step 1, 2, ..., is the rate of a whole batch; it is reduced in proportion for a smaller one.
     batch_size : int or None, default=None
         Rows of a mini-batch in ``partial_fit``; None takes each call's rows as one
         batch, and a stream in batches of 1000.
@@ -334,9 +334,9 @@ class Mixture(BaseMixture):
     converged_, n_iter_, lower_bound_, lower_bounds_, n_features_in_
         As for scikit-learn's mixtures.
     n_steps_ : int or float
-        Online steps since the last ``fit``; a batch of a half counts a half.
+        Online steps since the last ``fit``; half a batch counts as half a step.
     n_observations_ : float
-        The weight of the observations behind the model, of the last ``fit`` and since.
+        The weight of the observations that the model has learned from, in ``fit`` and since.
 
     The family's parameters are attributes too, with an underscore: ``rates_``, ``means_``.
 

@@ -150,10 +150,10 @@ class MixtureModel(Components, Model):
         self.family.check_blocks(statistics, self.packed)
         checks.finite_statistics(statistics)
 
-    # What the algorithms ask besides --------------------------------------------------------
+    # The rest of the interface ------------------------------------------------------------------
 
     def revived(self, inertia: Statistics, gained: Statistics, observation, horizon=None):
-        """``inertia``, with more of their own statistics for components that come back."""
+        """``inertia``, increased for components that return from almost no weight."""
         more = revival(inertia["mass"], gained["mass"], observation)
         if not more.any():
             return inertia
@@ -199,7 +199,7 @@ class MixtureModel(Components, Model):
                 )
 
     def rules_out(self, statistics: Statistics) -> bool:
-        """Whether the statistics hold what has the probability zero under this model."""
+        """Whether the statistics contain an outcome of probability zero under this model."""
         mass = statistics["mass"]
         if ((mass > 0) & (self.weights == 0.0)).any():
             return True
@@ -207,11 +207,11 @@ class MixtureModel(Components, Model):
         return self.family.rules_out(blocks, mass, self.packed)
 
     def without_noise(self) -> MixtureModel:
-        """The same model, to which data are what they are: ``expect`` adds no noise to them."""
+        """The same model, whose ``expect`` adds no noise to the data."""
         packed = self.family.without_noise(self.packed)
         return self if packed is self.packed else self._with(self.weights, packed)
 
-    # Aligning: see Components -----------------------------------------------------------------
+    # Alignment: see Components ------------------------------------------------------------------
 
     @property
     def n_components(self) -> int:
@@ -297,8 +297,7 @@ class MixtureModel(Components, Model):
 
     def chunks(self, n_rows, n_columns):
         """How rows are cut for threads: a function of the sizes alone."""
-        # A thread that comes for its next chunk takes a tenth of a millisecond: a chunk should take
-        # five or more.
+        # Starting a chunk takes a thread a tenth of a millisecond: a chunk should take over five.
         n_parameters = self.family.n_parameters(self.family.unpack(self.packed))
         nanoseconds = 6.0 * len(self.weights) + 0.2 * n_parameters
         return chunks(n_rows, least=max(2048, 4 * n_columns, int(5e6 / nanoseconds)))
@@ -307,9 +306,9 @@ class MixtureModel(Components, Model):
         """The sum over chunks of what ``function(X, sample_weight, start, stop)`` returns."""
         total = None
         for table in self.tables(data):
-            pieces = self.chunks(*table.X.shape)
+            chunks = self.chunks(*table.X.shape)
             parts = in_order(
-                lambda piece, t=table: function(t.X, t.sample_weight, *piece), pieces, self.n_jobs
+                lambda chunk, t=table: function(t.X, t.sample_weight, *chunk), chunks, self.n_jobs
             )
             for part in parts:
                 total = part if total is None else add_into(total, part)
@@ -324,8 +323,8 @@ class MixtureModel(Components, Model):
         out_labels = np.empty(n_rows if labels else 0, dtype=np.int64)
         log_weights = self.log_weights
 
-        def one(piece):
-            start, stop = piece
+        def one(chunk):
+            start, stop = chunk
             rows, _, log_base, part = self.read(X, None, start, stop)
             totals = out_totals[start:stop]
             kernels.infer(

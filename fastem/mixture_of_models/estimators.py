@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -22,7 +22,7 @@ from .model import ModelMixture
 
 __all__ = ["MixtureOfModels"]
 
-# The initialization compares so many observations for each member, and so many in all.
+# The numbers of observations that the initialization compares, for each member and in all.
 _CANDIDATES = 10
 _COMPARED = 500
 # Iterations of EM for the model of all data, and for those of single observations.
@@ -156,9 +156,9 @@ class MixtureOfModels(Estimator):
         self.weights_ = np.array(model.weights)
         self.members_ = [self._member(member) for member in model.members]
 
-    def _member(self, model=None):
+    def _member(self, model=None) -> Any:
         """An estimator like the one given, with the columns of the data, and with a model."""
-        member = clone(self.estimator)
+        member: Any = clone(self.estimator)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self, name):
                 setattr(member, name, getattr(self, name))
@@ -168,7 +168,7 @@ class MixtureOfModels(Estimator):
 
     def _check_data(self, X, *, reset, once=False, **given):
         given = {name: value for name, value in given.items() if value is not None}
-        member = clone(self.estimator) if reset else self._member()
+        member: Any = clone(self.estimator) if reset else self._member()
         if not reset:
             member._set_model(self.members_[0]._model())
         data = member._check_data(X, reset=reset, once=once, **given)

@@ -5,6 +5,9 @@ It uses the :class:`~fastem.model.Model` interface of its members and nothing el
 
 from __future__ import annotations
 
+import functools
+import operator
+
 import numpy as np
 from scipy.special import logsumexp
 
@@ -48,6 +51,10 @@ class ModelMixture(Components, Model):
         Threads of the members.
     """
 
+    weights: np.ndarray
+    members: tuple[Model, ...]
+    fixed: frozenset[str]
+
     def __init__(self, weights, members, *, fixed=(), n_jobs=None):
         weights, members = checks.numbers("weights", weights), tuple(members)
         checks.shaped("weights", weights, (len(members),), f" for {len(members)} members")
@@ -61,7 +68,10 @@ class ModelMixture(Components, Model):
 
     def expect(self, data) -> Expectation:
         """``S(V|Θ)``: responsibilities ``γ_k``, and statistics of the members weighted by them."""
-        return sum(map(self._expect_table, self.tables(data)))
+        parts = [part for part in map(self._expect_table, self.tables(data)) if part is not None]
+        if not parts:
+            raise ValueError("The sample weights sum to zero: there is nothing to learn from.")
+        return functools.reduce(operator.add, parts)
 
     def own(self, horizon=None) -> Statistics:
         """``S(Θ) = (w_k, w_k S(Θ_k))``."""
@@ -120,15 +130,17 @@ class ModelMixture(Components, Model):
         return tables[0].joined(tables) if len(tables) > 1 else tables[0]
 
     def _expect_table(self, table):
+        """The expectation over one table; None if all weights are zero."""
         log_joints = self.log_joints(table)
         totals = logsumexp(log_joints, axis=0)
         w = np.ones(len(table)) if table.sample_weight is None else table.sample_weight
         weight = float(w.sum())
         if not weight > 0:
-            return 0
+            return None
         # An observation of no weight is left out, whatever it is.
         score = float(totals[w > 0] @ w[w > 0]) / weight
-        gamma = np.exp(log_joints - np.where(np.isfinite(totals), totals, 0.0)) * w
+        possible = np.where(np.isfinite(totals), totals, 0.0)
+        gamma = np.exp(log_joints - possible) * w
         mass = gamma.sum(axis=1) / weight
         # A member that is responsible for nothing has statistics of no mass, in the right shapes.
         expectations = [

@@ -24,9 +24,9 @@ __all__ = ["load", "save"]
 def save(model, path) -> None:
     """Write a fitted estimator to one file.
 
-    The file is written whole or not at all: after a crash in the middle the old one is still
-    there. It holds no code (no pickle); arrays come back exact to the bit. A ``random_state`` that
-    is a ``RandomState`` comes back as None; a number is kept.
+    Writing is atomic: after a crash an existing file is intact. The file contains no code (no
+    pickle), and arrays are loaded exact to the bit. A ``random_state`` that is a ``RandomState`` is
+    loaded as None; a number is kept.
 
     Parameters
     ----------
@@ -45,8 +45,7 @@ def load(path, *, families=()) -> Any:
     ----------
     path : str or path-like
     families : sequence of Family
-        The families of your own that the model may use, classes or instances: the file holds no
-        code.
+        Your own families that the model may use, classes or instances: files contain no code.
 
     Returns
     -------
@@ -55,7 +54,7 @@ def load(path, *, families=()) -> Any:
     Raises
     ------
     FileError
-        If the file is not one of fastem's, or does not hold what such an estimator can have
+        If the file was not written by fastem, or does not contain what such an estimator can have
         learned: other attributes, or arrays whose shapes do not agree.
     """
     kind, settings, arrays = files.read(path)
@@ -65,8 +64,8 @@ def load(path, *, families=()) -> Any:
         raise
     except (KeyError, AttributeError, TypeError, ValueError) as error:
         raise files.FileError(
-            f"{path} is damaged: it is not what fastem.save writes for a {kind} ({error}). Fetch "
-            "it again from where it came, or save it anew."
+            f"{path} is damaged: it is not what fastem.save writes for a {kind} ({error}). Copy "
+            "it again from its source, or save the model again."
         ) from error
 
 

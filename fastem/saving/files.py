@@ -1,4 +1,4 @@
-"""The one place that knows about files: named arrays and their settings, saved whole or not at all.
+"""The file format: named arrays and their settings, written atomically.
 
 A file is an ordinary ``.npz`` (a zip of ``.npy`` members, not compressed) with one member more,
 ``fastem.json``, that says what the file holds. :func:`numpy.load` opens the arrays without fastem.
@@ -67,10 +67,10 @@ def write(
     settings: dict[str, Any],
     arrays: dict[str, np.ndarray],
 ) -> None:
-    """Save named arrays and their settings in one file, whole or not at all.
+    """Save named arrays and their settings in one file, atomically.
 
-    Whatever goes wrong, even a crash of the machine, ``path`` holds either the old file or the
-    new one, never a part.
+    Whatever goes wrong, even if the machine crashes, ``path`` is either the old file or the new
+    one, never a part of it.
 
     Parameters
     ----------
@@ -312,7 +312,7 @@ def _open_archive(file, path):
     if _ZIP_START.startswith(head[:4]) and MANIFEST.encode().startswith(head[_NAME_OFFSET:]):
         raise FileError(
             f"{path} is cut short: its end is missing, as after an interrupted copy or download. "
-            "Fetch it again from where it came, or save it anew."
+            "Copy it again from its source, or save the model again."
         )
     raise _foreign(path)
 
@@ -428,5 +428,5 @@ def _foreign(path, why=None):
 
 def _damaged(path, what):
     return FileError(
-        f"{path} is damaged: {what}. Fetch it again from where it came, or save it anew."
+        f"{path} is damaged: {what}. Copy it again from its source, or save the model again."
     )

@@ -710,7 +710,7 @@ def test_cut_short_anywhere(old):
     whole = old.read_bytes()
     for length in range(1, len(whole)):
         old.write_bytes(whole[:length])
-        assert_refused(old, "is cut short", "its end is missing", "Fetch it again", "save it anew")
+        assert_refused(old, "is cut short", "its end is missing", "Copy it again", "save the")
 
 
 def test_cut_short_where_an_array_holds_a_file(path, tmp_path):
@@ -730,7 +730,7 @@ def test_changed_bytes_of_an_array(old):
     place = whole.index(OLD[2]["weights"].tobytes())
     whole[place] ^= 1
     old.write_bytes(whole)
-    words = ["is damaged", "the bytes of weights.npy have changed", "Fetch it again"]
+    words = ["is damaged", "the bytes of weights.npy have changed", "Copy it again"]
     assert_refused(old, *words)
 
 
