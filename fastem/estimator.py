@@ -156,8 +156,8 @@ class Estimator(BaseEstimator):
     def _warn_of_end(self, rule: StoppingRule) -> None:
         """Warn if batch EM did not converge."""
 
-    def _before_learning(self, *, started: bool) -> None:
-        """Called before ``partial_fit`` looks at its data."""
+    def _before_learning(self, model: Model | None) -> None:
+        """Called before ``partial_fit`` looks at its data; the model is None before the first."""
 
     def _after_learning(self, table) -> None:
         """Called after ``partial_fit`` with the last table that it learned from."""
@@ -212,12 +212,13 @@ class Estimator(BaseEstimator):
         self._check_settings((*self._online_constraints, *self._more_online_settings))
         with self._all_or_nothing():
             started = self._has_learned()
-            self._before_learning(started=started)
+            model = self._model() if started else None
+            self._before_learning(model)
             data = self._check_data(X, **given, reset=not started, once=True)
             if not data.is_stream:
                 check_total(data.sample_weight, data.observation_name)
             tables, first = self._online_tables(data, started)
-            model = self._model() if started else self._initial_model_online(first)
+            model = model or self._initial_model_online(first)
             last = None
 
             def watched():

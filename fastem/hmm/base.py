@@ -413,10 +413,10 @@ class BaseHMM(HMMInference, Estimator):
 
     _more_online_settings = ("absorbing", "params")
 
-    def _before_learning(self, *, started):
+    def _before_learning(self, model):
         self._fixed_parameters()
-        if started:
-            self._set_width(self._model())
+        if model is not None:
+            self._set_width(model)
 
     def _initial_model_online(self, table):
         check_total(table.sample_weight, table.observation_name)
