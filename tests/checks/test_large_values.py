@@ -95,7 +95,7 @@ def test_both_ways_to_draw_documents_have_the_same_law(monkeypatch):
     lengths = np.tile([3, 40], 4000)
     word_by_word = model.draw(8000, np.random.default_rng(0), lengths).toarray()
     monkeypatch.setattr(drawing, "MOST_WORDS", 1000)
-    monkeypatch.setattr("fastem.dirichlet_model.MOST_WORDS", 1000)
+    monkeypatch.setattr("fastem.dirichlet.model.MOST_WORDS", 1000)
     at_once = model.draw(8000, np.random.default_rng(1), lengths).toarray()
     np.testing.assert_array_equal(at_once.sum(axis=1), lengths)
     total = alpha.sum()

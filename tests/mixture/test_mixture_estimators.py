@@ -445,7 +445,7 @@ def test_long_streams_start_from_a_sample(monkeypatch):
     import fastem.data.sampling
     import fastem.mixture.base as base
 
-    monkeypatch.setattr(fastem.row_sample, "_SAMPLE_ROWS", 200)
+    monkeypatch.setattr(fastem.data.sampling, "_SAMPLE_ROWS", 200)
     X = clusters(5000, 2)
     seen = []
     start = base.BaseMixture._responsibilities
