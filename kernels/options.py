@@ -9,8 +9,9 @@ infinity instead.
 This file uses numba's public interface only. ``fast_compile`` uses its internals to compile faster;
 where this numba differs from what that file expects, or where the environment variable
 ``FASTEM_PLAIN_NUMBA`` is 1, kernels are compiled by plain ``njit(cache=True)`` instead. The first
-fit then takes 1.2 to 3.4 times as long, and answers may differ in their last bits: functions are
-optimized before they are put into kernels, and sums are reassociated otherwise.
+fit then takes 1.2 to 3.4 times as long, and answers may differ in their last bits, also from one
+process to another: functions are optimized before they are put into kernels, sums are reassociated
+otherwise, and of a function that two kernels on disk call the linker takes either's code.
 
 Numba's cache has two flaws that would make answers wrong; names prevent both:
 

@@ -2,14 +2,12 @@
 
 LLVM vectorizes a plain innermost loop well, but cannot be told to keep a tile of sums in registers
 across it, which is worth a factor of three in a matrix product. ``Lanes`` makes that explicit: a
-value of this type is one vector of four doubles or a pair of them, and each function here is one
-instruction or a short sequence of them for each vector. The vector is LLVM's own, so it works on
-any machine LLVM knows.
+value of this type is one vector of four or eight doubles, and each function here is one instruction
+or a short sequence of them. The vector is LLVM's own, so it works on any machine LLVM knows: eight
+doubles are one register with AVX-512, and two with AVX2.
 
-``splat``, ``load`` and ``pick`` make vectors of four, ``splat8`` and ``load8`` pairs.
-``store_transposed`` takes vectors of four, and the other functions either. A pair is what two
-variables would be: LLVM's vectors of eight are unrolled and reassociated otherwise than two of
-four, and answers would differ in their last bits.
+``splat``, ``load`` and ``pick`` make vectors of four, ``splat8`` and ``load8`` of eight.
+``store_transposed`` takes vectors of four, and the other functions either.
 
 All arrays are one-dimensional and contiguous; ``index`` counts elements, not vectors. Numba's check
 of bounds does not see these loads and stores; with ``FASTEM_CHECK_BOUNDS=1`` they check themselves.
@@ -27,15 +25,11 @@ from .options import CHECK_BOUNDS, overloaded
 
 LANES = 4
 
-_VECTOR = ir.VectorType(ir.DoubleType(), LANES)
-_PAIR = ir.ArrayType(_VECTOR, 2)
-_BITS = ir.VectorType(ir.IntType(64), LANES)
 _INT32 = ir.IntType(32)
-_UNDEFINED = ir.Constant(_VECTOR, ir.Undefined)
 
 
 class Lanes(types.Type):
-    """The numba type of ``count`` doubles: a vector of four, or a pair of vectors."""
+    """The numba type of a vector of ``count`` doubles."""
 
     def __init__(self, count):
         self.count = count
@@ -49,33 +43,34 @@ lanes8 = Lanes(2 * LANES)
 @register_model(Lanes)
 class _LanesModel(models.PrimitiveModel):
     def __init__(self, manager, numba_type):
-        super().__init__(manager, numba_type, _VECTOR if numba_type.count == LANES else _PAIR)
+        super().__init__(manager, numba_type, _vector(numba_type.count))
 
 
-def _vectors(builder, x):
-    """The vectors of four of a value of type ``Lanes``."""
-    return [x] if x.type == _VECTOR else [builder.extract_value(x, i) for i in range(2)]
+def _vector(count, element=None):
+    """LLVM's type of a vector of ``count`` doubles, or of another type of element."""
+    return ir.VectorType(element or ir.DoubleType(), count)
 
 
-def _lanes(builder, vectors):
-    """The value of type ``Lanes`` of one vector of four or of two."""
-    if len(vectors) == 1:
-        return vectors[0]
-    pair = builder.insert_value(ir.Constant(_PAIR, ir.Undefined), vectors[0], 0)
-    return builder.insert_value(pair, vectors[1], 1)
+def _undefined(count):
+    return ir.Constant(_vector(count), ir.Undefined)
 
 
-def _constant(value):
-    return ir.Constant(_VECTOR, [value] * LANES)
+def _constant(value, like):
+    """A number in each lane of a vector of the type ``like``."""
+    return ir.Constant(like, [value] * like.count)
 
 
-def _bits(value):
-    return ir.Constant(_BITS, [value] * LANES)
+def _bits_of(like):
+    """The type of the bits of a vector of the type ``like``."""
+    return _vector(like.count, ir.IntType(64))
 
 
 def _call(builder, name, *arguments):
-    signature = ir.FunctionType(_VECTOR, [_VECTOR] * len(arguments))
-    function = cgutils.get_or_insert_function(builder.module, signature, f"llvm.{name}.v4f64")
+    kind = arguments[0].type
+    signature = ir.FunctionType(kind, [kind] * len(arguments))
+    function = cgutils.get_or_insert_function(
+        builder.module, signature, f"llvm.{name}.v{kind.count}f64"
+    )
     return builder.call(function, arguments)
 
 
@@ -93,15 +88,14 @@ def _element(context, builder, array_type, array, index, count=1):
 
 
 def _shuffle(builder, a, b, *order):
-    indices = ir.Constant(ir.VectorType(_INT32, LANES), list(order))
+    indices = ir.Constant(ir.VectorType(_INT32, len(order)), list(order))
     return builder.shuffle_vector(a, b, indices)
 
 
-def _addresses(context, builder, array_type, array, index, count):
-    """Pointers to the vectors of four from ``array[index]`` on, ``count`` elements in all."""
+def _address(context, builder, array_type, array, index, count):
+    """A pointer to the vector ``array[index : index + count]``."""
     first = _element(context, builder, array_type, array, index, count)
-    places = [ir.Constant(index.type, i) for i in range(0, count, LANES)]
-    return [builder.bitcast(builder.gep(first, [place]), _VECTOR.as_pointer()) for place in places]
+    return builder.bitcast(first, _vector(count).as_pointer())
 
 
 def _splat(kind):
@@ -110,9 +104,9 @@ def _splat(kind):
         """The scalar ``x`` in every lane."""
 
         def generate(context, builder, signature, arguments):
-            first = builder.insert_element(_UNDEFINED, arguments[0], ir.Constant(_INT32, 0))
-            vector = _shuffle(builder, first, _UNDEFINED, 0, 0, 0, 0)
-            return _lanes(builder, [vector] * (kind.count // LANES))
+            nothing = _undefined(kind.count)
+            first = builder.insert_element(nothing, arguments[0], ir.Constant(_INT32, 0))
+            return _shuffle(builder, first, nothing, *[0] * kind.count)
 
         return kind(types.float64), generate
 
@@ -125,8 +119,8 @@ def _load(kind):
         """``array[index : index + 4]``, or ``array[index : index + 8]``."""
 
         def generate(context, builder, signature, arguments):
-            pointers = _addresses(context, builder, signature.args[0], *arguments, kind.count)
-            return _lanes(builder, [builder.load(pointer, align=8) for pointer in pointers])
+            pointer = _address(context, builder, signature.args[0], *arguments, kind.count)
+            return builder.load(pointer, align=8)
 
         return kind(array, types.intp), generate
 
@@ -144,7 +138,7 @@ def pick(typing_context, array, offset, places, index):
     def generate(context, builder, signature, arguments):
         array, offset, places, index = arguments
         array_type, _, places_type, _ = signature.args
-        result = _UNDEFINED
+        result = _undefined(LANES)
         for i in range(LANES):
             at = builder.add(index, ir.Constant(index.type, i))
             place = builder.load(_element(context, builder, places_type, places, at))
@@ -164,9 +158,8 @@ def store(typing_context, array, index, x):
 
     def generate(context, builder, signature, arguments):
         array, index, value = arguments
-        pointers = _addresses(context, builder, signature.args[0], array, index, x.count)
-        for pointer, vector in zip(pointers, _vectors(builder, value), strict=True):
-            builder.store(vector, pointer, align=8)
+        pointer = _address(context, builder, signature.args[0], array, index, x.count)
+        builder.store(value, pointer, align=8)
         return context.get_dummy_value()
 
     return types.void(array, types.intp, x), generate
@@ -186,7 +179,7 @@ def store_transposed(typing_context, array, index, stride, a, b, c, d):
             (low_ab, low_cd, (2, 3, 6, 7)),
             (high_ab, high_cd, (2, 3, 6, 7)),
         ]:
-            pointer = _addresses(context, builder, signature.args[0], array, index, LANES)[0]
+            pointer = _address(context, builder, signature.args[0], array, index, LANES)
             builder.store(_shuffle(builder, low, high, *order), pointer, align=8)
             index = builder.add(index, stride)
         return context.get_dummy_value()
@@ -195,7 +188,7 @@ def store_transposed(typing_context, array, index, stride, a, b, c, d):
 
 
 def _elementwise(write):
-    """The intrinsic that does to ``Lanes`` what ``write`` does to vectors of four."""
+    """The intrinsic that writes the instructions of ``write`` for ``Lanes`` of one width."""
 
     @functools.wraps(write)
     def define(typing_context, *kinds):
@@ -203,8 +196,7 @@ def _elementwise(write):
             return None
 
         def generate(context, builder, signature, arguments):
-            operands = zip(*(_vectors(builder, x) for x in arguments), strict=True)
-            return _lanes(builder, [write(builder, *vectors) for vectors in operands])
+            return write(builder, *arguments)
 
         return kinds[0](*kinds), generate
 
@@ -226,8 +218,8 @@ def maximum(builder, a, b):
 @_elementwise
 def is_positive(builder, a):
     """One in each lane that is above zero, zero in the others."""
-    above = builder.fcmp_ordered(">", a, _constant(0.0))
-    return builder.select(above, _constant(1.0), _constant(0.0))
+    zero, one = _constant(0.0, a.type), _constant(1.0, a.type)
+    return builder.select(builder.fcmp_ordered(">", a, zero), one, zero)
 
 
 @_elementwise
@@ -238,12 +230,17 @@ def square_root(builder, a):
 
 @intrinsic
 def total(typing_context, a):
-    """The sum of all lanes; the vectors of a pair are added first."""
+    """The sum of all lanes; the halves of a vector of eight are added first."""
     if not isinstance(a, Lanes):
         return None
 
     def generate(context, builder, signature, arguments):
-        vector = functools.reduce(builder.fadd, _vectors(builder, arguments[0]))
+        vector = arguments[0]
+        if a.count == 2 * LANES:
+            vector = builder.fadd(
+                _shuffle(builder, vector, vector, 0, 1, 2, 3),
+                _shuffle(builder, vector, vector, 4, 5, 6, 7),
+            )
         x = [builder.extract_element(vector, ir.Constant(_INT32, i)) for i in range(LANES)]
         return builder.fadd(builder.fadd(x[0], x[2]), builder.fadd(x[1], x[3]))
 
@@ -286,7 +283,7 @@ for _i in range(1, 14):
 
 def _polynomial(builder, x, coefficients):
     """Σ coefficients[i] xⁱ, halves first: the chain of dependent steps is logarithmic in length."""
-    terms = [_constant(c) for c in coefficients]
+    terms = [_constant(c, x.type) for c in coefficients]
     while len(terms) > 1:
         pairs = [
             _call(builder, "fma", terms[i + 1], x, terms[i]) for i in range(0, len(terms) - 1, 2)
@@ -299,18 +296,21 @@ def _polynomial(builder, x, coefficients):
 @_elementwise
 def exp(builder, a):
     """``exp`` of each lane for ``a <= 709``; zero below -708. Within 2 ulp, about 1 ns a lane."""
-    alive = builder.fcmp_ordered(">=", a, _constant(_EXP_FLOOR))
-    x = builder.select(alive, a, _constant(_EXP_FLOOR))
-    x = builder.select(builder.fcmp_ordered("<=", x, _constant(_EXP_CEILING)), x,
-                       _constant(_EXP_CEILING))  # fmt: skip
-    shifted = _call(builder, "fma", x, _constant(_LOG2_E), _constant(_SHIFT))
-    n = builder.fsub(shifted, _constant(_SHIFT))
-    r = _call(builder, "fma", n, _constant(-_LOG_2_HIGH), x)
-    r = _call(builder, "fma", n, _constant(-_LOG_2_LOW), r)
+    number = functools.partial(_constant, like=a.type)
+    whole = _bits_of(a.type)
+    bits = functools.partial(_constant, like=whole)
+    alive = builder.fcmp_ordered(">=", a, number(_EXP_FLOOR))
+    x = builder.select(alive, a, number(_EXP_FLOOR))
+    x = builder.select(builder.fcmp_ordered("<=", x, number(_EXP_CEILING)), x,
+                       number(_EXP_CEILING))  # fmt: skip
+    shifted = _call(builder, "fma", x, number(_LOG2_E), number(_SHIFT))
+    n = builder.fsub(shifted, number(_SHIFT))
+    r = _call(builder, "fma", n, number(-_LOG_2_HIGH), x)
+    r = _call(builder, "fma", n, number(-_LOG_2_LOW), r)
     y = _polynomial(builder, r, [1.0 / factorial for factorial in _FACTORIALS])
-    power = builder.shl(builder.bitcast(shifted, _BITS), _bits(52))
-    y = builder.bitcast(builder.add(builder.bitcast(y, _BITS), power), _VECTOR)
-    return builder.select(alive, y, _constant(0.0))
+    power = builder.shl(builder.bitcast(shifted, whole), bits(52))
+    y = builder.bitcast(builder.add(builder.bitcast(y, whole), power), a.type)
+    return builder.select(alive, y, number(0.0))
 
 
 # log(x) = e log 2 + log(m) with m within [√½, √2); log(m) = 2 artanh(f), f = (m - 1) / (m + 1).
@@ -320,19 +320,22 @@ _SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
 @_elementwise
 def log(builder, a):
     """``log`` of each lane, which must be positive, finite and normal. Within 2 ulp."""
-    bits = builder.bitcast(a, _BITS)
+    number = functools.partial(_constant, like=a.type)
+    whole = _bits_of(a.type)
+    bits = functools.partial(_constant, like=whole)
+    x = builder.bitcast(a, whole)
     # The exponent, rounded so that the mantissa falls around one.
-    offset = builder.sub(bits, _bits(_SQRT_HALF_BITS))
-    exponent = builder.ashr(offset, _bits(52))
-    m = builder.bitcast(builder.sub(bits, builder.shl(exponent, _bits(52))), _VECTOR)
+    offset = builder.sub(x, bits(_SQRT_HALF_BITS))
+    exponent = builder.ashr(offset, bits(52))
+    m = builder.bitcast(builder.sub(x, builder.shl(exponent, bits(52))), a.type)
     # A small integer as a double without a conversion instruction: the same trick as in exp.
     shift_bits = 0x4338000000000000
-    e = builder.bitcast(builder.add(exponent, _bits(shift_bits)), _VECTOR)
-    e = builder.fsub(e, _constant(_SHIFT))
-    f = builder.fdiv(builder.fsub(m, _constant(1.0)), builder.fadd(m, _constant(1.0)))
+    e = builder.bitcast(builder.add(exponent, bits(shift_bits)), a.type)
+    e = builder.fsub(e, number(_SHIFT))
+    f = builder.fdiv(builder.fsub(m, number(1.0)), builder.fadd(m, number(1.0)))
     s = builder.fmul(f, f)
     y = _polynomial(builder, s, [2.0 / i for i in range(3, 25, 2)])
     tail = builder.fmul(builder.fmul(y, s), f)
-    tail = _call(builder, "fma", e, _constant(_LOG_2_LOW), tail)
+    tail = _call(builder, "fma", e, number(_LOG_2_LOW), tail)
     two_f = builder.fadd(f, f)
-    return _call(builder, "fma", e, _constant(_LOG_2_HIGH), builder.fadd(two_f, tail))
+    return _call(builder, "fma", e, number(_LOG_2_HIGH), builder.fadd(two_f, tail))

@@ -34,7 +34,7 @@ def viterbi_lanes(chain, batch, layout, first_unit, last_unit, log_b, log_probab
     n_states = chain.n_states
     size = padded_states(n_states)
     log_start, log_transitions = log_matrix(chain)
-    lowest = simd.splat(-np.inf)
+    lowest = simd.splat8(-np.inf)
     for unit in range(first_unit, last_unit):
         n_steps = layout.steps[unit]
         width = (n_steps + 1) * GROUP
@@ -45,15 +45,12 @@ def viterbi_lanes(chain, batch, layout, first_unit, last_unit, log_b, log_probab
         for t in range(1, n_steps):
             at = t * GROUP
             for j in range(n_states):
-                top0 = lowest
-                top1 = lowest
+                top = lowest
                 for i in range(n_states):
-                    a = simd.splat(log_transitions[i * size + j])
-                    top0 = simd.maximum(simd.load(delta, i * width + at - GROUP) + a, top0)
-                    top1 = simd.maximum(simd.load(delta, i * width + at - 4) + a, top1)
+                    a = simd.splat8(log_transitions[i * size + j])
+                    top = simd.maximum(simd.load8(delta, i * width + at - GROUP) + a, top)
                 to = j * width + at
-                simd.store(delta, to, simd.load(delta, to) + top0)
-                simd.store(delta, to + 4, simd.load(delta, to + 4) + top1)
+                simd.store(delta, to, simd.load8(delta, to) + top)
         for lane in range(layout.count[unit]):
             s = layout.order[layout.first[unit] + lane]
             j = -1

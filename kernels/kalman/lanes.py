@@ -30,29 +30,19 @@ def lanes_product(x, M, row, column, n, m, y, a, a_stride, width, out, out_strid
         to, to2 = out + i * out_stride, out + min(i + 1, n - 1) * out_stride
         k = 0
         while k + 16 <= width:
-            s0, s1 = simd.load(y, to + k), simd.load(y, to + k + 4)
-            s2, s3 = simd.load(y, to + k + 8), simd.load(y, to + k + 12)
-            t0, t1 = simd.load(y, to2 + k), simd.load(y, to2 + k + 4)
-            t2, t3 = simd.load(y, to2 + k + 8), simd.load(y, to2 + k + 12)
+            s0, s1 = simd.load8(y, to + k), simd.load8(y, to + k + 8)
+            t0, t1 = simd.load8(y, to2 + k), simd.load8(y, to2 + k + 8)
             for j in range(m):
-                f, g = simd.splat(x[first + j * column]), simd.splat(x[second + j * column])
+                f, g = simd.splat8(x[first + j * column]), simd.splat8(x[second + j * column])
                 at = a + j * a_stride + k
-                v = simd.load(y, at)
+                v = simd.load8(y, at)
                 s0, t0 = simd.fma(f, v, s0), simd.fma(g, v, t0)
-                v = simd.load(y, at + 4)
+                v = simd.load8(y, at + 8)
                 s1, t1 = simd.fma(f, v, s1), simd.fma(g, v, t1)
-                v = simd.load(y, at + 8)
-                s2, t2 = simd.fma(f, v, s2), simd.fma(g, v, t2)
-                v = simd.load(y, at + 12)
-                s3, t3 = simd.fma(f, v, s3), simd.fma(g, v, t3)
             simd.store(y, to + k, s0)
-            simd.store(y, to + k + 4, s1)
-            simd.store(y, to + k + 8, s2)
-            simd.store(y, to + k + 12, s3)
+            simd.store(y, to + k + 8, s1)
             simd.store(y, to2 + k, t0)
-            simd.store(y, to2 + k + 4, t1)
-            simd.store(y, to2 + k + 8, t2)
-            simd.store(y, to2 + k + 12, t3)
+            simd.store(y, to2 + k + 8, t1)
             k += 16
         while k < width:
             s, t = simd.load(y, to + k), simd.load(y, to2 + k)
