@@ -9,7 +9,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from .. import algebra
 from ..data.remote import sample_of
@@ -41,8 +40,21 @@ class BaseDirichlet(RowEstimator):
         **RowEstimator._online_constraints,
     }
 
+    _more_online_settings = ("alpha_init", "random_state")
     #: The kind of model.
     _kind: type
+
+    def __init__(
+        self, *, alpha_init=None, random_state=None, learning_rate=DEFAULT_RATE, batch_size=None,
+        memory="model", fixed=(), n_jobs=None,
+    ):  # fmt: skip
+        self.alpha_init = alpha_init
+        self.random_state = random_state
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.memory = memory
+        self.fixed = fixed
+        self.n_jobs = n_jobs
 
     # The model -------------------------------------------------------------------------------
 
@@ -80,33 +92,6 @@ class BaseDirichlet(RowEstimator):
             )
         return alpha
 
-    # Learning --------------------------------------------------------------------------------
-
-    _more_online_settings = ("alpha_init", "random_state")
-
-    @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None, sample_weight=None) -> Self:
-        """Learn online from new rows.
-
-        Each batch moves the model to the minimum of the batch's loss plus the divergence from the
-        present model over the learning rate. The batches are mini-batches of ``batch_size`` rows;
-        if that is None, all of ``X``, or 1000 rows of a stream. A batch that weighs less than a
-        whole one moves the model less, and batches go on from one array of a stream to the next:
-        how a stream is cut makes no difference. The first call starts the model from its rows,
-        of a stream from the first 10,000.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features), or iterable of such
-        y : ignored
-        sample_weight : array-like of shape (n_samples,), optional
-
-        Returns
-        -------
-        self
-        """
-        return self._partial_fit(X, sample_weight=sample_weight)
-
     # Using the model -------------------------------------------------------------------------
 
     def score_samples(self, X) -> np.ndarray:
@@ -114,21 +99,8 @@ class BaseDirichlet(RowEstimator):
         X = self._checked(X)
         return self._model().log_likelihoods(X)
 
-    def score(self, X, y=None, sample_weight=None) -> float:
-        """The mean log-likelihood of the rows of an array, or of a stream of arrays."""
-        check_is_fitted(self)
-        data = self._check_data(X, sample_weight, reset=False, once=True)
-        return self._model().expect(data).log_likelihood
-
-    def bic(self, X) -> float:
-        """Bayesian information criterion on ``X``; the lower the better."""
-        n_rows = X.shape[0] if sparse.issparse(X) else len(X)
-        return -2 * self.score(X) * n_rows + np.size(self.alpha_) * np.log(n_rows)
-
-    def aic(self, X) -> float:
-        """Akaike information criterion on ``X``; the lower the better."""
-        n_rows = X.shape[0] if sparse.issparse(X) else len(X)
-        return -2 * self.score(X) * n_rows + 2 * np.size(self.alpha_)
+    def _n_parameters(self):
+        return np.size(self.alpha_)
 
 
 class CompoundDirichlet(BaseDirichlet):
@@ -226,39 +198,22 @@ class CompoundDirichlet(BaseDirichlet):
     _accept_sparse = "csr"
 
     def __init__(
-        self,
-        *,
-        solver="newton",
-        tol=1e-6,
-        max_iter=1000,
-        alpha_init=None,
-        random_state=None,
-        warm_start=False,
-        verbose=0,
-        verbose_interval=10,
-        learning_rate=DEFAULT_RATE,
-        batch_size=None,
-        memory="model",
-        inertia="exact",
-        n_pseudo=2000,
-        fixed=(),
-        n_jobs=None,
-    ):
+        self, *, solver="newton", tol=1e-6, max_iter=1000, alpha_init=None, random_state=None,
+        warm_start=False, verbose=0, verbose_interval=10, learning_rate=DEFAULT_RATE,
+        batch_size=None, memory="model", inertia="exact", n_pseudo=2000, fixed=(), n_jobs=None,
+    ):  # fmt: skip
+        super().__init__(
+            alpha_init=alpha_init, random_state=random_state, learning_rate=learning_rate,
+            batch_size=batch_size, memory=memory, fixed=fixed, n_jobs=n_jobs,
+        )  # fmt: skip
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
-        self.alpha_init = alpha_init
-        self.random_state = random_state
         self.warm_start = warm_start
         self.verbose = verbose
         self.verbose_interval = verbose_interval
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.memory = memory
         self.inertia = inertia
         self.n_pseudo = n_pseudo
-        self.fixed = fixed
-        self.n_jobs = n_jobs
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -415,9 +370,7 @@ class CompoundDirichlet(BaseDirichlet):
         -------
         X : ndarray or sparse array of shape (n_samples, n_words), of integers
         """
-        check_is_fitted(self)
-        if n_samples < 1:
-            raise ValueError(f"n_samples must be 1 or more; got {n_samples}.")
+        rng = self._generator_to_draw(n_samples)
         if lengths is None:
             if not hasattr(self, "mean_length_"):
                 raise ValueError("This model has seen no documents: give the lengths to draw.")
@@ -433,7 +386,6 @@ class CompoundDirichlet(BaseDirichlet):
         if not np.isfinite(lengths).all() or (lengths < 0).any() or (lengths % 1 != 0).any():
             raise ValueError("lengths must be whole numbers, zero or more.")
         check_drawable(lengths.max(initial=0))
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         X = self._model().draw(n_samples, rng, lengths)
         return X if as_sparse else X.toarray()
 
@@ -484,25 +436,6 @@ class Dirichlet(BaseDirichlet):
 
     _kind = DirichletModel
 
-    def __init__(
-        self,
-        *,
-        alpha_init=None,
-        random_state=None,
-        learning_rate=DEFAULT_RATE,
-        batch_size=None,
-        memory="model",
-        fixed=(),
-        n_jobs=None,
-    ):
-        self.alpha_init = alpha_init
-        self.random_state = random_state
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.memory = memory
-        self.fixed = fixed
-        self.n_jobs = n_jobs
-
     def _check_rows(self, X):
         for start in range(0, len(X), 65_536):
             sums = np.sum(X[start : start + 65_536], axis=1, dtype=float)
@@ -547,11 +480,7 @@ class Dirichlet(BaseDirichlet):
 
     def sample(self, n_samples=1) -> np.ndarray:
         """Draw points from the model, (n_samples, n_features)."""
-        check_is_fitted(self)
-        if n_samples < 1:
-            raise ValueError(f"n_samples must be 1 or more; got {n_samples}.")
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        return self._model().draw(n_samples, rng)
+        return self._model().draw(n_samples, self._generator_to_draw(n_samples))
 
 
 class _OneStep(StoppingRule):

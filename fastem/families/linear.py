@@ -19,11 +19,6 @@ __all__ = ["Bernoulli", "Beta", "Exponential", "Gamma", "Multinomial", "Poisson"
 _NEVER_ELSE = 4 * np.finfo(float).eps
 
 
-def _rows(packed, chosen):
-    """Some components of a packed family, their parameters only."""
-    return packed._replace(parameters=packed.parameters[chosen])
-
-
 class _LinearFamily(NaturalFamily):
     """Independent columns with features ``φ(x) = x`` and one parameter each."""
 
@@ -85,7 +80,8 @@ class _LinearFamily(NaturalFamily):
 
     def rules_out(self, blocks, mass, packed):
         alive = mass > 0
-        missed = self.missed(blocks["sums"][alive] / mass[alive, None], _rows(packed, alive))
+        chosen = packed._replace(parameters=packed.parameters[alive])
+        missed = self.missed(blocks["sums"][alive] / mass[alive, None], chosen)
         return missed is not None and bool(np.diag(missed).any())
 
 

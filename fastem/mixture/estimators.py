@@ -102,47 +102,23 @@ class GaussianMixture(BaseMixture):
     }
 
     def __init__(
-        self,
-        n_components=1,
-        *,
-        covariance_type="full",
-        tol=1e-3,
-        reg_covar=1e-6,
-        max_iter=100,
-        n_init=1,
-        init_params="kmeans",
-        weights_init=None,
-        means_init=None,
-        precisions_init=None,
-        random_state=None,
-        warm_start=False,
-        verbose=0,
-        verbose_interval=10,
-        learning_rate=DEFAULT_RATE,
-        batch_size=None,
-        memory="model",
-        fixed=(),
-        n_jobs=None,
-    ):
-        self.n_components = n_components
+        self, n_components=1, *, covariance_type="full", tol=1e-3, reg_covar=1e-6, max_iter=100,
+        n_init=1, init_params="kmeans", weights_init=None, means_init=None, precisions_init=None,
+        random_state=None, warm_start=False, verbose=0, verbose_interval=10,
+        learning_rate=DEFAULT_RATE, batch_size=None, memory="model", fixed=(), n_jobs=None,
+    ):  # fmt: skip
+        super().__init__(
+            n_components=n_components, tol=tol, max_iter=max_iter, n_init=n_init,
+            random_state=random_state, warm_start=warm_start, verbose=verbose,
+            verbose_interval=verbose_interval, learning_rate=learning_rate,
+            batch_size=batch_size, memory=memory, fixed=fixed, n_jobs=n_jobs,
+        )  # fmt: skip
         self.covariance_type = covariance_type
-        self.tol = tol
         self.reg_covar = reg_covar
-        self.max_iter = max_iter
-        self.n_init = n_init
         self.init_params = init_params
         self.weights_init = weights_init
         self.means_init = means_init
         self.precisions_init = precisions_init
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.verbose_interval = verbose_interval
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.memory = memory
-        self.fixed = fixed
-        self.n_jobs = n_jobs
 
     def _family(self):
         return Gaussian(self.covariance_type, self.reg_covar)
@@ -159,7 +135,8 @@ class GaussianMixture(BaseMixture):
         if self.precisions_init is not None:
             precisions = checks.numbers("precisions_init", self.precisions_init)
             kind = self.covariance_type
-            _check_shape(f"{kind} precision", precisions, _shape(kind, n_components, n_features))
+            shape = self._family().covariance_shape(n_components, n_features)
+            _check_shape(f"{kind} precision", precisions, shape)
             given["covariances"] = _inverse(precisions, kind)
         return given
 
@@ -191,10 +168,9 @@ class GaussianMixture(BaseMixture):
 
     def _set_model(self, model):
         super()._set_model(model)
-        kind = self.covariance_type
         factors = model.family.precisions_cholesky(model.packed)
         self.precisions_cholesky_ = factors
-        if kind in ("full", "tied"):
+        if self.covariance_type in ("full", "tied"):
             self.precisions_ = factors @ np.swapaxes(factors, -1, -2)
         else:
             self.precisions_ = factors**2
@@ -209,7 +185,7 @@ class GaussianMixture(BaseMixture):
             raise ValueError(f"means_ should have two dimensions, but got shape {means.shape}")
         n_components, n_features = means.shape
         _check_shape("weights_", weights, (n_components,))
-        shape = _shape(kind, n_components, n_features)
+        shape = self._family().covariance_shape(n_components, n_features)
         if hasattr(self, "covariances_"):
             covariances = checks.numbers("covariances_", self.covariances_)
             _check_shape(f"covariances_ ({kind})", covariances, shape)
@@ -218,16 +194,6 @@ class GaussianMixture(BaseMixture):
             covariances = _covariances(factors, kind)
         parameters = {"means": means, "covariances": covariances, "precisions_cholesky": factors}
         return self._make_model(weights, parameters)
-
-
-def _shape(kind, n_components, n_features):
-    """The shape of covariances, precisions and their factors."""
-    return {
-        "full": (n_components, n_features, n_features),
-        "tied": (n_features, n_features),
-        "diag": (n_components, n_features),
-        "spherical": (n_components,),
-    }[kind]
 
 
 def _second_moment(sample):
@@ -357,41 +323,20 @@ class Mixture(BaseMixture):
     }
 
     def __init__(
-        self,
-        family="gaussian",
-        n_components=1,
-        *,
-        tol=1e-3,
-        max_iter=100,
-        n_init=1,
-        init_params="kmeans",
-        init=None,
-        random_state=None,
-        warm_start=False,
-        verbose=0,
-        verbose_interval=10,
-        learning_rate=DEFAULT_RATE,
-        batch_size=None,
-        memory="model",
-        fixed=(),
-        n_jobs=None,
-    ):
+        self, family="gaussian", n_components=1, *, tol=1e-3, max_iter=100, n_init=1,
+        init_params="kmeans", init=None, random_state=None, warm_start=False, verbose=0,
+        verbose_interval=10, learning_rate=DEFAULT_RATE, batch_size=None, memory="model",
+        fixed=(), n_jobs=None,
+    ):  # fmt: skip
+        super().__init__(
+            n_components=n_components, tol=tol, max_iter=max_iter, n_init=n_init,
+            random_state=random_state, warm_start=warm_start, verbose=verbose,
+            verbose_interval=verbose_interval, learning_rate=learning_rate,
+            batch_size=batch_size, memory=memory, fixed=fixed, n_jobs=n_jobs,
+        )  # fmt: skip
         self.family = family
-        self.n_components = n_components
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_init = n_init
         self.init_params = init_params
         self.init = init
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.verbose_interval = verbose_interval
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.memory = memory
-        self.fixed = fixed
-        self.n_jobs = n_jobs
 
     def _family(self):
         return as_family(self.family).beside_weights()
