@@ -36,9 +36,6 @@ class Components:
     ``reordered``; and ``arranged`` and ``arranged_to_pool`` to reorder what is inside components.
     """
 
-    def check_same_order(self, other) -> None:
-        """Raise ``ValueError`` if components of the two cannot correspond in the given order."""
-
     def brought_to(self, other, horizon=None):
         """This model in the order of components in which it is nearest to ``other``.
 

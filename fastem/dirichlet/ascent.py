@@ -7,7 +7,7 @@ import numpy as np
 from ..kernels.dirichlet.count_tables import ascend as newton_step
 from ..stopping import StoppingRule
 
-__all__ = ["Ascent", "SmallGradient", "ascend", "moments_match", "never_seen"]
+__all__ = ["Ascent", "SmallGradient", "ascend", "moments_match"]
 
 # Where the moments of the counts allow no precision, or any, the search for it starts here.
 _LARGEST_START = 1e4
@@ -37,7 +37,9 @@ class Ascent(StoppingRule):
         super().__init__(max_iter)
         self.tables, self.tol = tables, tol
         self.verbose, self.verbose_interval = verbose, verbose_interval
-        self.never = never_seen(tables)
+        starts = tables.finished().starts
+        # Which words occur in no document.
+        self.never = starts[1:-1] == starts[:-2]
         self.level = self.steepest = np.nan
 
     def is_flat(self, alpha, first) -> bool:
@@ -124,9 +126,3 @@ def moments_match(tables) -> np.ndarray:
     if excess > 0:
         precision = np.clip((1.0 - same) / excess, 1e-6, _LARGEST_START)
     return means * precision
-
-
-def never_seen(tables) -> np.ndarray:
-    """Which words occur in no document."""
-    starts = tables.finished().starts
-    return starts[1:-1] == starts[:-2]

@@ -19,7 +19,7 @@ from ..lengths import Lengths
 from ..notices import warn
 from ..sklearn_compat import Interval, StrOptions, fit_context
 from ..stopping import StoppingRule
-from .ascent import Ascent, SmallGradient, ascend, moments_match, never_seen
+from .ascent import Ascent, SmallGradient, ascend, moments_match
 from .count_tables import CountTables, as_rows, documents_of
 from .model import CompoundDirichletModel, DirichletModel, check_alpha
 
@@ -82,15 +82,23 @@ class BaseDirichlet(RowEstimator):
     def _n_columns_of(self, model):
         return model.n_columns
 
-    def _given_alpha(self, n_columns):
-        """``alpha_init``, checked."""
-        alpha = check_alpha(self.alpha_init)
-        if len(alpha) != n_columns:
-            raise ValueError(
-                f"alpha_init should have {n_columns} entries, one for each column; got "
-                f"{len(alpha)}."
-            )
-        return alpha
+    def _default_alpha(self, data) -> np.ndarray:
+        """Where to start unless ``alpha_init`` is given."""
+        raise NotImplementedError
+
+    def _initial_models(self, data):
+        alpha = self._default_alpha(data)
+        if self.alpha_init is not None:
+            n_columns, alpha = len(alpha), check_alpha(self.alpha_init)
+            if len(alpha) != n_columns:
+                raise ValueError(
+                    f"alpha_init should have {n_columns} entries, one for each column; got "
+                    f"{len(alpha)}."
+                )
+        return [self._make_model(alpha)]
+
+    def _initial_model_online(self, table):
+        return self._initial_models(self._prepared(table))[0]
 
     # Using the model -------------------------------------------------------------------------
 
@@ -118,24 +126,17 @@ class CompoundDirichlet(BaseDirichlet):
         ``fit`` stops when no entry of the gradient of the mean log-likelihood, by ``log alpha``,
         is larger than this, or than its rounding error.
     max_iter : int, default=1000
-        The most iterations.
+        The largest number of iterations.
     alpha_init : array-like of shape (n_features,), optional
         Where to start; by default from the moments of the counts.
     random_state : int, RandomState instance or None, default=None
         For ``sample`` and the sampled inertia.
     warm_start : bool, default=False
-        Whether ``fit`` goes on from the last fit.
+        Whether ``fit`` continues from the last fit.
     verbose : int, default=0
     verbose_interval : int, default=10
-    learning_rate : 'auto', float, callable or Decay, default='auto'
-        The rate of online learning. ``'auto'`` counts observations: it goes on from those behind
-        the model, and how data are cut into batches hardly matters. A number η, or a function of
-        the step 1, 2, ..., is the rate of a whole batch; a smaller one takes its share of it.
-    batch_size : int or None, default=None
-        Documents of a mini-batch in ``partial_fit``; None takes each call's as one batch, and a
-        stream in batches of 1000.
-    memory : {'model', 'statistics'}, default='model'
-        What online learning remembers: the model alone, or running statistics (Cappé, Moulines).
+    learning_rate, batch_size, memory, n_jobs
+        As for :class:`~fastem.GaussianMixture`.
     inertia : {'exact', 'sampled'}, default='exact'
         How online learning computes the model's own statistics, if the model is the memory: in
         closed form, or from documents drawn from it, as long as those of the batch.
@@ -143,9 +144,6 @@ class CompoundDirichlet(BaseDirichlet):
         The number of those documents.
     fixed : iterable of str, default=()
         ``"alpha"`` to learn nothing.
-    n_jobs : int or None, default=None
-        Threads; None: as many as there are cores, one inside a worker. The result does not depend
-        on it.
 
     Attributes
     ----------
@@ -160,11 +158,8 @@ class CompoundDirichlet(BaseDirichlet):
         The same after each iteration.
     mean_length_ : float
         The mean length of the documents last learned from.
-    n_steps_ : int or float
-        Online steps since the last ``fit``; a batch of a half counts a half.
-    n_observations_ : float
-        The weight of the observations behind the model, of the last ``fit`` and since.
-    n_features_in_ : int
+    n_steps_, n_observations_, n_features_in_
+        As for :class:`~fastem.GaussianMixture`.
 
     Examples
     --------
@@ -250,21 +245,18 @@ class CompoundDirichlet(BaseDirichlet):
         return CountTables.of(data, self.n_jobs)
 
     def _check_fit(self, tables):
-        if self._resumes() and len(self._model().alpha) != tables.n_words:
+        if self._resumes():
+            self._check_words(self._model(), tables.n_words)
+
+    @staticmethod
+    def _check_words(model, n_words):
+        if len(model.alpha) != n_words:
             raise ValueError(
-                f"The documents have {tables.n_words} words, and alpha_ has "
-                f"{len(self._model().alpha)} entries."
+                f"The documents have {n_words} words, and alpha_ has {len(model.alpha)} entries."
             )
 
-    def _initial_models(self, tables):
-        if self.alpha_init is not None:
-            yield self._make_model(self._given_alpha(tables.n_words))
-        else:
-            yield self._make_model(moments_match(tables))
-
-    def _initial_model_online(self, table):
-        tables = CountTables.of(table, self.n_jobs)
-        return next(self._initial_models(tables))
+    def _default_alpha(self, tables):
+        return moments_match(tables)
 
     def _stopping_rule(self, tables):
         rule = SmallGradient if self.solver == "em" else Ascent
@@ -272,7 +264,7 @@ class CompoundDirichlet(BaseDirichlet):
 
     def _run(self, model, tables, rule):
         if not model.fixed:
-            alpha, never = model.alpha.copy(), never_seen(tables)
+            alpha, never = model.alpha.copy(), rule.never
             alpha[never] = np.minimum(alpha[never], _NEVER_SEEN * min(1.0, alpha.sum()))
             model = model.with_parameters({"alpha": alpha})
         if self.solver == "newton":
@@ -324,19 +316,14 @@ class CompoundDirichlet(BaseDirichlet):
             Dense, as no entry is zero.
         """
         X = self._checked(X)
-        if sparse.issparse(X):
-            documents_of(X, 0, X.shape[0])  # raises for what is not a count
-            topics = X.toarray().astype(float)
-        else:
-            for start in range(0, len(X), 16_384):
-                documents_of(X, start, min(start + 16_384, len(X)))
-            topics = X.astype(float)
+        for start in range(0, X.shape[0], 16_384):
+            # Raises for what is not a count.
+            documents_of(X, start, min(start + 16_384, X.shape[0]))
+        topics = (X.toarray() if sparse.issparse(X) else X).astype(float)
         lengths = topics.sum(axis=1, keepdims=True)
-        alpha = self._model().alpha
-        if len(alpha) != topics.shape[1]:
-            raise ValueError(
-                f"The documents have {topics.shape[1]} words, and alpha_ has {len(alpha)} entries."
-            )
+        model = self._model()
+        self._check_words(model, topics.shape[1])
+        alpha = model.alpha
         topics += alpha
         topics /= lengths + alpha.sum()
         return topics
@@ -399,31 +386,18 @@ class Dirichlet(BaseDirichlet):
         Where to start; by default from the data. The optimum does not depend on it.
     random_state : int, RandomState instance or None, default=None
         For ``sample``.
-    learning_rate : 'auto', float, callable or Decay, default='auto'
-        The rate of online learning. ``'auto'`` counts observations: it goes on from those behind
-        the model, and how data are cut into batches hardly matters. A number η, or a function of
-        the step 1, 2, ..., is the rate of a whole batch; a smaller one takes its share of it.
-    batch_size : int or None, default=None
-        Rows of a mini-batch in ``partial_fit``; None takes each call's rows as one
-        batch, and a stream in batches of 1000.
-    memory : {'model', 'statistics'}, default='model'
-        What online learning remembers: the model alone, or running statistics (Cappé, Moulines).
+    learning_rate, batch_size, memory, n_jobs
+        As for :class:`~fastem.GaussianMixture`.
     fixed : iterable of str, default=()
         ``"alpha"`` to learn nothing.
-    n_jobs : int or None, default=None
-        Threads; None: as many as there are cores, one inside a worker. The result does not depend
-        on it.
 
     Attributes
     ----------
     alpha_ : ndarray of shape (n_features,)
     converged_, n_iter_, lower_bound_, lower_bounds_
         As for :class:`fastem.CompoundDirichlet`; nothing is hidden, so one step is enough.
-    n_steps_ : int or float
-        Online steps since the last ``fit``; a batch of a half counts a half.
-    n_observations_ : float
-        The weight of the observations behind the model, of the last ``fit`` and since.
-    n_features_in_ : int
+    n_steps_, n_observations_, n_features_in_
+        As for :class:`~fastem.GaussianMixture`.
 
     Examples
     --------
@@ -467,13 +441,8 @@ class Dirichlet(BaseDirichlet):
         self._fit(X, sample_weight=sample_weight)
         return self
 
-    def _initial_models(self, data):
-        n_columns = next(iter(sample_of(data).tables())).X.shape[1]
-        given = self.alpha_init is not None
-        yield self._make_model(self._given_alpha(n_columns) if given else np.ones(n_columns))
-
-    def _initial_model_online(self, table):
-        return next(self._initial_models(table))
+    def _default_alpha(self, data):
+        return np.ones(next(iter(sample_of(data).tables())).X.shape[1])
 
     def _stopping_rule(self, data):
         return _OneStep(max_iter=2)

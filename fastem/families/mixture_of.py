@@ -48,11 +48,8 @@ class MixtureOf(Family):
             raise ValueError(f"n_members must be a whole number >= 1; got {n_members!r}.")
         self.n_members = int(n_members)
         self.weights_name = "weights"
-        self.failure = member.failure
-        self.compiled = member.compiled
-        self.nonnegative = member.nonnegative
-        self.separable = member.separable
-        self.indexes = member.indexes
+        for name in ("failure", "compiled", "nonnegative", "separable", "indexes"):
+            setattr(self, name, getattr(member, name))
 
     @property
     def parameter_names(self):

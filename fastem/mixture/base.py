@@ -162,7 +162,7 @@ class BaseMixture(MixtureEstimator, RowEstimator):
         if {"weights", *family.parameter_names} <= given.keys():
             parameters = dict(given)
             return self._make_model(parameters.pop("weights"), parameters)
-        sample = self._sample(data, random_state)
+        sample = sample_rows(data, random_state)
         n_rows = len(sample.X)
         if n_rows < self.n_components:
             raise ValueError(
@@ -182,10 +182,6 @@ class BaseMixture(MixtureEstimator, RowEstimator):
             model = model.with_parameters({**model.parameters, **given})
         parameters = model.parameters
         return self._make_model(parameters.pop("weights"), parameters)
-
-    def _sample(self, data, random_state):
-        """The rows for the initialization."""
-        return sample_rows(data, random_state)
 
     def _responsibilities(self, sample, random_state):
         """Initial responsibilities, as a function of (start, stop), and rough centers.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import checks
+from .. import algebra, checks
 from ..components import Gains, WeightedComponents, pooled_choice
 from ..data.rows import Table, admit, as_data, read_rows, readable
 from ..families import Family
@@ -212,14 +212,9 @@ class MixtureModel(WeightedComponents, Model):
 
     def draw(self, n_samples, rng, horizon=None) -> np.ndarray:
         """Rows from the model."""
-        return self.draw_with_labels(n_samples, rng, horizon)[0]
-
-    def draw_with_labels(self, n_samples, rng, horizon=None):
-        """Rows from the model, and the components they came from."""
         p = self.weights / self.weights.sum()
         labels = rng.choice(len(p), size=n_samples, p=p)
-        parameters = self.family.unpack(self.packed)
-        return self.family.draw(parameters, labels, rng, horizon), labels
+        return self.family.draw(self.family.unpack(self.packed), labels, rng, horizon)
 
     # Passes over data ------------------------------------------------------------------------
 
@@ -324,10 +319,7 @@ class MixtureModel(WeightedComponents, Model):
         if batch_size is None or not self.family.compiled:
             return super().learn(table, rates, batch_size, memory)
         table = admit(table, self.family)
-        checks.check_batch_size(batch_size)
-        rates = checks.check_rates(rates, -(-len(table) // batch_size))
-        if memory is not None:
-            self.check_statistics(memory)
+        batch_size, rates = algebra.checked_steps(self, table, rates, batch_size, memory)
         # Rows that kernels cannot read in place are copied, so a bounded number at a time.
         steps = len(rates) if readable(table.X) else max(1, _COPIED_ROWS // batch_size)
         model, score = self, 0.0

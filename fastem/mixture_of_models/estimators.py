@@ -212,7 +212,7 @@ class MixtureOfModels(MixtureEstimator):
             )
         compared = random_state.permutation(counted)[:_COMPARED]
         singles = [table.part(i, i + 1) for i in compared]
-        shown = table.joined(singles) if len(singles) > 1 else singles[0]
+        shown = table.joined(singles)
         whole = self._member()._initial_model_online(table)
         whole = algebra.fit(whole, shown, StoppingRule(_ITERATIONS)).model
         tried = singles[: _CANDIDATES * self.n_components]

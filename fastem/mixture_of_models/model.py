@@ -119,7 +119,7 @@ class ModelMixture(WeightedComponents, Model):
         members = zip(self.members, counts, self._horizons(horizon), strict=True)
         drawn = [m.draw(int(n), rng, h) for m, n, h in members if n > 0]
         tables = [table for data in drawn for table in self.tables(data)]
-        return tables[0].joined(tables) if len(tables) > 1 else tables[0]
+        return tables[0].joined(tables)
 
     def _expect_table(self, table):
         """The expectation over one table; None if all weights are zero."""

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from scipy.special import logsumexp
+from sklearn.exceptions import ConvergenceWarning
 
 import fastem
 
@@ -73,7 +74,7 @@ def test_answers_are_those_of_the_members():
     model = fastem.MixtureOfModels(
         fastem.GaussianHMM(2, random_state=0), 2, random_state=1, max_iter=5, tol=0
     )
-    with pytest.warns(fastem.mixture_of_models.estimators.ConvergenceWarning):
+    with pytest.warns(ConvergenceWarning):
         model.fit(X)
     joint = np.log(model.weights_) + np.array(
         [[member.score(x) for member in model.members_] for x in X]
