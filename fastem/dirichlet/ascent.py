@@ -1,4 +1,4 @@
-"""Up the likelihood of documents: by Newton's method, or by EM until the gradient is small."""
+"""The likeliest α for documents: by Newton's method, or by EM until the gradient is small."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class SmallGradient(Ascent):
         else:
             self.record(expectation.log_likelihood, "EM")
         self.converged = bool(model.fixed) or self.is_flat(alpha, self.tables.derivatives(alpha)[0])
-        # As high as rounding lets see.
+        # A step that changes nothing is at the maximum, up to rounding.
         return self.converged or (before is not None and np.array_equal(alpha, before))
 
     def after_step(self, expectation):
@@ -102,7 +102,7 @@ def ascend(model, rule: Ascent):
         level, is_newton = newton_step(tables.finished(), alpha, first, second, level)
         rule.record(float(level + coefficient), "Newton" if is_newton else "fixed point")
         if np.array_equal(alpha, before):
-            # As high as rounding lets see.
+            # At the maximum, up to rounding.
             break
     return model.with_parameters({"alpha": alpha})
 

@@ -66,8 +66,8 @@ class CountTables:
                     f"{X.shape[1]}."
                 )
             for part in in_order(
-                lambda piece, t=table: cls._of_rows(t.X, t.sample_weight, *piece),
-                _pieces(X, total.width),
+                lambda chunk, t=table: cls._of_rows(t.X, t.sample_weight, *chunk),
+                _chunks(X, total.width),
                 n_jobs,
             ):
                 total += part
@@ -265,14 +265,14 @@ def _not_a_count(X, at):
 
 
 def _say(row, column, value):
-    what = "documents are counts of words and must be whole numbers"
+    what = "Documents are counts of words and must be whole numbers"
     if value < 0:
         # In the words that scikit-learn begins with.
         what = "Negative values in data: documents are counts of words"
-    return f"{what[0].upper()}{what[1:]}; row {row}, column {column} is {value}."
+    return f"{what}; row {row}, column {column} is {value}."
 
 
-def _pieces(X, width):
+def _chunks(X, width):
     """How rows are cut for threads: a function of the sizes alone.
 
     A chunk should be much more work than to add its tables to the others.

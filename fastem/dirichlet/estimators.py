@@ -120,7 +120,7 @@ class CompoundDirichlet(BaseDirichlet):
     Parameters
     ----------
     solver : {'newton', 'em'}, default='newton'
-        How ``fit`` climbs the likelihood: by EM, or by Newton's method on the likelihood itself,
+        How ``fit`` maximizes the likelihood: by EM, or by Newton's method on the likelihood itself,
         which takes some ten steps where EM may take thousands. Both reach the same optimum.
     tol : float, default=1e-6
         ``fit`` stops when no entry of the gradient of the mean log-likelihood, by ``log alpha``,
@@ -220,7 +220,7 @@ class CompoundDirichlet(BaseDirichlet):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, sample_weight=None) -> Self:
-        """Fit to documents: the counts are tabulated in one pass, and the tables are climbed.
+        """Fit to documents. They are read once, and iterations use tables of their counts.
 
         Parameters
         ----------

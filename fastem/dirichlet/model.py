@@ -129,8 +129,8 @@ class DirichletModel(Model):
         if sample_weight is not None:
             checks.check_row_weights(sample_weight, len(X))
 
-        def one(piece):
-            start, stop = piece
+        def one(chunk):
+            start, stop = chunk
             weights = _NONE
             if sample_weight is not None:
                 weights = np.ascontiguousarray(sample_weight[start:stop], dtype=float)
@@ -150,8 +150,7 @@ class DirichletModel(Model):
                 return sums, densities.sum(), float(stop - start)
             return sums, densities @ weights, weights.sum()
 
-        pieces = chunks(len(X), least=max(256, 2**16 // X.shape[1]))
-        return in_order(one, pieces, self.n_jobs)
+        return in_order(one, chunks(len(X), least=max(256, 2**16 // X.shape[1])), self.n_jobs)
 
     def _check_width(self, X):
         if X.shape[1] != len(self.alpha):
@@ -160,7 +159,7 @@ class DirichletModel(Model):
             )
 
     def log_likelihoods(self, data) -> np.ndarray:
-        """The log-density of each point."""
+        """The log-likelihood of each row."""
         return np.concatenate([self._log_densities(table.X) for table in self.tables(data)])
 
     def _log_densities(self, X):
@@ -242,17 +241,14 @@ class CompoundDirichletModel(DirichletModel):
                 raise ValueError(f"Documents have lengths of zero or more; got {horizon!r}.")
         return draw_documents(self.alpha, lengths, rng)
 
-    def log_likelihoods(self, data) -> np.ndarray:
+    def _log_densities(self, X):
         """``log p(v)`` of each document, given its length, coefficient included."""
-        return np.concatenate([self._log_probabilities(t.X) for t in self.tables(data)])
-
-    def _log_probabilities(self, X):
         X = as_counts(X)
         self._check_width(X)
         out = np.empty(X.shape[0])
 
-        def one(piece):
-            start, stop = piece
+        def one(chunk):
+            start, stop = chunk
             document_kernels.log_likelihoods(
                 *documents_of(X, start, stop), self.alpha, out[start:stop]
             )

@@ -24,6 +24,7 @@ class _LinearFamily(NaturalFamily):
 
     kind: int
     packed_kind = Linear
+    refresh_kernel = staticmethod(refresh_linear)
     nonnegative = True
     #: What parameters may be: the words of an error, and a test.
     domain = ("positive and finite", lambda values: np.isfinite(values) & (values > 0))
@@ -56,7 +57,7 @@ class _LinearFamily(NaturalFamily):
         return packed
 
     def refresh(self, packed):
-        refresh_linear(packed)
+        self.refresh_kernel(packed)
         return True
 
     def unpack(self, packed):
@@ -214,11 +215,8 @@ class _ShapedFamily(_LinearFamily):
     """Independent columns with two features and two parameters each."""
 
     packed_kind = Shaped
+    refresh_kernel = staticmethod(refresh_shaped)
     separable = True
-
-    def refresh(self, packed):
-        refresh_shaped(packed)
-        return True
 
 
 class Gamma(_ShapedFamily):

@@ -221,11 +221,7 @@ class BaseMixture(MixtureEstimator, RowEstimator):
                 )
 
         def single(start, stop):
-            picked = np.zeros((stop - start, n_components))
-            for k, row in enumerate(chosen):
-                if start <= row < stop:
-                    picked[row - start, k] = 1.0
-            return picked
+            return (np.arange(start, stop)[:, None] == chosen).astype(float)
 
         weights = sample.sample_weight
         share = len(chosen) / n_rows if weights is None else weights[chosen].sum() / weights.sum()

@@ -185,15 +185,12 @@ class MixtureOfModels(MixtureEstimator):
 
     def _initial_models(self, data):
         random_state = check_random_state(self.random_state)
-        # A stream shows its columns when it is read.
         tables = list(sample_of(data).tables())
         table = tables[0].joined(tables) if len(tables) > 1 else tables[0]
-        self.n_features_in_ = table.X.shape[1]
         for _ in range(self.n_init):
             yield self._initial_model(table, random_state)
 
     def _initial_model_online(self, table):
-        self.n_features_in_ = table.X.shape[1]
         return self._initial_model(table, check_random_state(self.random_state))
 
     def _initial_model(self, table, random_state):
@@ -203,6 +200,8 @@ class MixtureOfModels(MixtureEstimator):
         data. Candidates are chosen one after another, each time the one under which the
         observations become likeliest.
         """
+        # A stream shows its columns when it is read.
+        self.n_features_in_ = table.X.shape[1]
         weights = table.sample_weight
         counted = np.arange(len(table)) if weights is None else np.flatnonzero(weights)
         if len(counted) < self.n_components:

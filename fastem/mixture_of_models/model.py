@@ -5,7 +5,6 @@ It uses the :class:`~fastem.model.Model` interface of its members and nothing el
 
 from __future__ import annotations
 
-import functools
 import operator
 
 import numpy as np
@@ -66,10 +65,14 @@ class ModelMixture(WeightedComponents, Model):
 
     def expect(self, data) -> Expectation:
         """``S(V|Θ)``: responsibilities ``γ_k``, and statistics of the members weighted by them."""
-        parts = [part for part in map(self._expect_table, self.tables(data)) if part is not None]
+        parts = [
+            self._expect_table(table)
+            for table in self.tables(data)
+            if table.sample_weight is None or table.sample_weight.any()
+        ]
         if not parts:
             raise ValueError("The sample weights sum to zero: there is nothing to learn from.")
-        return functools.reduce(operator.add, parts)
+        return sum(parts[1:], parts[0])
 
     def own_of(self, mass, horizon=None) -> Statistics:
         """``(s_k, s_k S(Θ_k))`` for the masses ``s``; for the weights it is ``S(Θ)``."""
@@ -122,13 +125,11 @@ class ModelMixture(WeightedComponents, Model):
         return tables[0].joined(tables)
 
     def _expect_table(self, table):
-        """The expectation over one table; None if all weights are zero."""
+        """The expectation over one table, some of whose weights are positive."""
         log_joints = self.log_joints(table)
         totals = logsumexp(log_joints, axis=0)
         w = np.ones(len(table)) if table.sample_weight is None else table.sample_weight
         weight = float(w.sum())
-        if not weight > 0:
-            return None
         # An observation of no weight is left out, whatever it is.
         score = float(totals[w > 0] @ w[w > 0]) / weight
         possible = np.where(np.isfinite(totals), totals, 0.0)
