@@ -130,9 +130,7 @@ class Product(Family):
 
     def _fixed(self, fixed):
         """For each member the names of its parameters that are held fixed."""
-        return [
-            [p for p in f.parameter_names if f"{name}_{p}" in fixed] for name, f in self._members()
-        ]
+        return self._split(dict.fromkeys(fixed))
 
     def _horizons(self, horizon):
         """The horizon of each member."""

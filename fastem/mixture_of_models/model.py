@@ -113,8 +113,14 @@ class ModelMixture(WeightedComponents, Model):
 
     def responsibilities(self, data) -> np.ndarray:
         """The probability of each member for each observation, (n_observations, K)."""
+        return self._posteriors(data)[0].T
+
+    def _posteriors(self, data):
+        """The probability of each member for each observation, and the log-likelihoods."""
         log_joints = self.log_joints(data)
-        return np.exp(log_joints - logsumexp(log_joints, axis=0)).T
+        totals = logsumexp(log_joints, axis=0)
+        # Where no member allows an observation, its probabilities are zero, and not NaN.
+        return np.exp(log_joints - np.where(np.isfinite(totals), totals, 0.0)), totals
 
     def draw(self, n_samples, rng, horizon=None):
         """Observations from the model, those of the first member first."""
@@ -126,14 +132,12 @@ class ModelMixture(WeightedComponents, Model):
 
     def _expect_table(self, table):
         """The expectation over one table, some of whose weights are positive."""
-        log_joints = self.log_joints(table)
-        totals = logsumexp(log_joints, axis=0)
+        posteriors, totals = self._posteriors(table)
         w = np.ones(len(table)) if table.sample_weight is None else table.sample_weight
         weight = float(w.sum())
         # An observation of no weight is left out, whatever it is.
         score = float(totals[w > 0] @ w[w > 0]) / weight
-        possible = np.where(np.isfinite(totals), totals, 0.0)
-        gamma = np.exp(log_joints - possible) * w
+        gamma = posteriors * w
         mass = gamma.sum(axis=1) / weight
         # A member that is responsible for nothing has statistics of no mass, in the right shapes.
         expectations = [
@@ -189,8 +193,9 @@ class ModelMixture(WeightedComponents, Model):
 
     def check_statistics(self, statistics: Statistics) -> None:
         """Raise ``ValueError`` unless these are finite statistics of such a model."""
-        self._each("check_statistics", self._split(statistics)[1])
-        checks.finite_statistics(statistics)
+        mass, parts = self._split(statistics)
+        checks.finite("The statistics 'mass'", mass)
+        self._each("check_statistics", parts)
 
     def check_same_kind(self, other) -> None:
         """Raise ``ValueError`` unless ``other`` is a mixture of as many models of the same kind."""
@@ -222,13 +227,13 @@ class ModelMixture(WeightedComponents, Model):
 
     def matching_gains(self, other, horizon=None) -> Gains:
         """``w_h (log w̃_l + Q(S(Θ_h), Θ̃_l))``, each member brought to the other first."""
-        gains = np.full((len(self.members), len(other.members)), -np.inf)
-        for h, (member, size) in enumerate(zip(self.members, self._horizons(horizon), strict=True)):
+        gains = np.zeros((len(self.members), len(other.members)))
+        horizons, log_weights = self._horizons(horizon), other.log_weights
+        for h in np.flatnonzero(self.weights):
             for l, partner in enumerate(other.members):
-                own = member.brought_to(partner, size).own(size)
-                if not partner.rules_out(own):
-                    value = other.log_weights[l] + partner.log_joint(own)
-                    gains[h, l] = self.weights[h] * value if self.weights[h] > 0 else 0.0
+                own = self.members[h].brought_to(partner, horizons[h]).own(horizons[h])
+                value = -np.inf if partner.rules_out(own) else partner.log_joint(own)
+                gains[h, l] = self.weights[h] * (log_weights[l] + value)
         return Gains(gains)
 
     def reordered(self, order) -> ModelMixture:
