@@ -87,6 +87,14 @@ class Estimator(BaseEstimator):
             None,
         ],
     }
+    #: Constraints on the settings of batch learning that several estimators have.
+    _batch_constraints = {  # noqa: RUF012
+        "tol": [Interval(Real, 0.0, None, closed="left")],
+        "max_iter": [Interval(Integral, 0, None, closed="left")],
+        "warm_start": ["boolean"],
+        "verbose": ["verbose"],
+        "verbose_interval": [Interval(Integral, 1, None, closed="left")],
+    }
     #: What else ``partial_fit`` depends on.
     _more_online_settings: tuple[str, ...] = ()
     #: Observations of a mini-batch of a stream, where ``batch_size`` is None.

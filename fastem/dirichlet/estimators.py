@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Literal, Self, overload
 
 import numpy as np
@@ -175,11 +175,7 @@ class CompoundDirichlet(BaseDirichlet):
     _parameter_constraints = {  # noqa: RUF012
         **BaseDirichlet._parameter_constraints,
         "solver": [StrOptions({"em", "newton"})],
-        "tol": [Interval(Real, 0.0, None, closed="left")],
-        "max_iter": [Interval(Integral, 0, None, closed="left")],
-        "warm_start": ["boolean"],
-        "verbose": ["verbose"],
-        "verbose_interval": [Interval(Integral, 1, None, closed="left")],
+        **BaseDirichlet._batch_constraints,
         "inertia": [StrOptions({"exact", "sampled"})],
         "n_pseudo": [Interval(Integral, 1, None, closed="left")],
     }

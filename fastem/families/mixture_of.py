@@ -147,15 +147,19 @@ class MixtureOf(Family):
             outer_names.get(name, name): block for name, block in blocks.items() if name != "counts"
         }
 
+    @staticmethod
+    def _counts(blocks, packed):
+        """How often each member was responsible, checked."""
+        return checks.block(blocks, "counts", packed.weights.shape)
+
     def check_blocks(self, blocks, packed):
-        checks.block(blocks, "counts", packed.weights.shape)
+        self._counts(blocks, packed)
         self.member.check_blocks(self._inner(blocks), packed.members)
 
     def disperse(self, blocks, packed):
-        self.check_blocks(blocks, packed)
-        return kernels.MixtureOfSums(
-            blocks["counts"].copy(), self.member.disperse(self._inner(blocks), packed.members)
-        )
+        counts = self._counts(blocks, packed).copy()
+        members = self.member.disperse(self._inner(blocks), packed.members)
+        return kernels.MixtureOfSums(counts, members)
 
     def flags(self, fixed):
         return np.array([self.weights_name in fixed]), self.member.flags(fixed)
@@ -170,8 +174,7 @@ class MixtureOf(Family):
         if self.compiled:
             return super().maximize(blocks, mass, packed, fixed)
         # Kernels cannot maximize members of the user's own.
-        self.check_blocks(blocks, packed)
-        counts = blocks["counts"]
+        counts = self._counts(blocks, packed)
         totals = counts.sum(axis=1)
         alive = (totals > 0) & (mass > 0)
         weights = packed.weights.copy()
@@ -331,8 +334,7 @@ class MixtureOf(Family):
         ]
 
     def log_joint(self, blocks, mass, packed):
-        self.check_blocks(blocks, packed)
-        counts = blocks["counts"]
+        counts = self._counts(blocks, packed)
         counted = counts > 0
         choice = np.sum(counts[counted] * packed.logarithms[counted])
         inner = self.member.log_joint(self._inner(blocks), counts.ravel(), packed.members)
