@@ -63,9 +63,6 @@ class MixtureEstimator(Estimator):
     def _has_learned(self):
         return hasattr(self, "weights_")
 
-    def _resumes(self):
-        return self.warm_start and hasattr(self, "converged_")
-
     def _stopping_rule(self, data):
         before = -np.inf
         if self._resumes():
@@ -254,6 +251,9 @@ class BaseMixture(MixtureEstimator, RowEstimator):
 
     def _labels(self, X):
         return self._model().infer(X, labels=True)[2]
+
+    def _resumes(self):
+        return self.warm_start and hasattr(self, "converged_")
 
     def _check_fit(self, data):
         if isinstance(data, Table) and len(data) < self.n_components:
