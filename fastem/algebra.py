@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from .model import Model
     from .stopping import StoppingRule
 
-__all__ = ["Fitted", "NoDivergence", "Progress", "align", "average", "batch", "combine",
-           "combine_aligned", "divergence", "expect", "fit", "learn", "online",
+__all__ = ["Fitted", "NoDivergence", "Progress", "align", "average", "batch", "checked_steps",
+           "combine", "combine_aligned", "divergence", "expect", "fit", "learn", "online",
            "own_by_simulation", "step", "step_loss", "take_steps", "upper_bound"]  # fmt: skip
 
 
@@ -133,11 +133,7 @@ def take_steps(
     model: Model, table, etas, batch_size: int | None = None, memory: Statistics | None = None
 ) -> Learned:
     """A step of :func:`online` for each batch of a table: the default of ``model.learn``."""
-    batch_size = len(table) if batch_size is None else batch_size
-    checks.check_batch_size(batch_size)
-    etas = checks.check_rates(etas, -(-len(table) // batch_size))
-    if memory is not None:
-        model.check_statistics(memory)
+    batch_size, etas = checked_steps(model, table, etas, batch_size, memory)
     score, weight = 0.0, 0.0
     for number, first in enumerate(range(0, len(table), batch_size)):
         part = table.part(first, first + batch_size)
@@ -151,6 +147,16 @@ def take_steps(
         score += expectation.weight * expectation.log_likelihood
         weight += expectation.weight
     return Learned(model, memory, score / weight if weight > 0 else float("nan"))
+
+
+def checked_steps(model: Model, table, etas, batch_size, memory):
+    """The size of the batches and their rates, for online steps over a table, and checked."""
+    batch_size = len(table) if batch_size is None else batch_size
+    checks.check_batch_size(batch_size)
+    etas = checks.check_rates(etas, -(-len(table) // batch_size))
+    if memory is not None:
+        model.check_statistics(memory)
+    return batch_size, etas
 
 
 class Progress(NamedTuple):

@@ -14,7 +14,7 @@ from .statistics import Moments, Statistics
 
 __all__ = ["block", "check_batch_size", "check_probabilities", "check_rates", "check_row_weights",
            "check_table", "finite", "finite_statistics", "is_numeric", "moments", "numbers",
-           "shaped", "statistics_of", "table_of"]  # fmt: skip
+           "same_shapes", "shaped", "statistics_of", "table_of"]  # fmt: skip
 
 
 # Parameters ------------------------------------------------------------------------------------
@@ -44,6 +44,16 @@ def shaped(name, array, shape, why="") -> np.ndarray:
     if array.shape != shape:
         raise ValueError(f"{name} must have the shape {shape}{why}; got {array.shape}.")
     return array
+
+
+def same_shapes(parameters, others) -> None:
+    """``ValueError`` unless the parameters of two models have the same shapes."""
+    for name, array in parameters.items():
+        if array.shape != others[name].shape:
+            raise ValueError(
+                f"Models of different sizes: {name} has shape {array.shape} in one and "
+                f"{others[name].shape} in another."
+            )
 
 
 def table_of(name, values) -> np.ndarray:

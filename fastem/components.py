@@ -7,10 +7,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import xlogy
 
-from . import algebra
+from . import algebra, checks
 from .matching import MOST, all_orders, best_matching
+from .revival import revival
+from .statistics import Statistics
 
-__all__ = ["Components", "Gains", "pooled_choice"]
+__all__ = ["Components", "Gains", "WeightedComponents", "pooled_choice"]
 
 
 class Gains(NamedTuple):
@@ -33,9 +35,6 @@ class Components:
     to another model, or to the combination with another, is a sum over pairs or over steps;
     ``reordered``; and ``arranged`` and ``arranged_to_pool`` to reorder what is inside components.
     """
-
-    def check_same_order(self, other) -> None:
-        """Raise ``ValueError`` if components of the two cannot correspond in the given order."""
 
     def brought_to(self, other, horizon=None):
         """This model in the order of components in which it is nearest to ``other``.
@@ -91,6 +90,40 @@ class Components:
         before = algebra.divergence(self, other, horizon)
         after = algebra.divergence(moved, other, horizon)
         return after < before - 1e-13 * scale if np.isfinite(before) else after < before
+
+
+class WeightedComponents(Components):
+    """The common part of mixtures: components that are chosen by their weights.
+
+    The model supplies ``own_of(mass, horizon)``: its own statistics with masses in place of the
+    weights. Its statistics have the block ``mass``.
+    """
+
+    weights: np.ndarray
+
+    @property
+    def n_components(self) -> int:
+        """The number of components."""
+        return len(self.weights)
+
+    @property
+    def log_weights(self) -> np.ndarray:
+        """The logarithms of the weights, minus infinity for zero."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.weights)
+
+    def own(self, horizon=None) -> Statistics:
+        """``S(Θ)``: the model's own expected statistics of one observation."""
+        return self.own_of(self.weights, horizon)
+
+    def revived(self, inertia: Statistics, gained: Statistics, observation, horizon=None):
+        """``inertia``, increased for components that return from almost no weight."""
+        more = revival(inertia["mass"], gained["mass"], observation)
+        return inertia + self.own_of(more, horizon) if more.any() else inertia
+
+    def _mass(self, statistics) -> np.ndarray:
+        """The mass of each component, checked."""
+        return checks.block(checks.statistics_of(statistics), "mass", self.weights.shape)
 
 
 def pooled_choice(counts, probabilities, fixed):

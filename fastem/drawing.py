@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy import sparse
 
-__all__ = ["MOST_WORDS", "check_drawable", "draw_long_document", "draw_topics", "is_long"]
+from .kernels.dirichlet.documents import draw_words
+
+__all__ = ["MOST_WORDS", "check_drawable", "draw_documents", "draw_topics"]
 
 #: The largest number of words that are drawn one by one at a time (128 megabytes).
 MOST_WORDS = 2**24
@@ -35,12 +38,39 @@ def draw_topics(alpha, n_topics, rng) -> np.ndarray:
     return np.maximum(points, np.finfo(float).tiny)
 
 
-def is_long(length, n_words) -> bool:
-    """Whether a document is drawn by :func:`draw_long_document` if there are too many words."""
-    return length > max(n_words, MOST_WORDS // 2**10)
+def draw_documents(alpha, lengths, rng) -> sparse.csr_array:
+    """Documents of these lengths, each with a topic of its own, as sparse rows of counts."""
+    if np.sum(lengths, dtype=float) <= MOST_WORDS:
+        return _draw_words(alpha, lengths, rng)
+    # Only so many words are drawn one by one at a time, and long documents not at all.
+    parts, first = [], 0
+    while first < len(lengths):
+        if lengths[first] > max(len(alpha), MOST_WORDS // 2**10):
+            counts = _draw_long_document(alpha, lengths[first], rng)
+            parts.append(sparse.csr_array(counts[None]))
+            first += 1
+            continue
+        last, total = first + 1, lengths[first]
+        while last < len(lengths) and total + lengths[last] <= MOST_WORDS:
+            total += lengths[last]
+            last += 1
+        parts.append(_draw_words(alpha, lengths[first:last], rng))
+        first = last
+    return sparse.csr_array(sparse.vstack(parts, format="csr"))
 
 
-def draw_long_document(alpha, length, rng) -> np.ndarray:
+def _draw_words(alpha, lengths, rng):
+    """Documents word by word, of which each has seen those before it."""
+    starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    words = np.empty(starts[-1], np.int64)
+    draw_words(np.cumsum(alpha), starts, int(rng.integers(2**32)), words)
+    ones = np.ones(len(words), np.int64)
+    X = sparse.csr_array((ones, words, starts), shape=(len(lengths), len(alpha)))
+    X.sum_duplicates()
+    return X
+
+
+def _draw_long_document(alpha, length, rng):
     """The counts of a document of any length: its topic is drawn, then all words at once."""
     check_drawable(length)
     topic = draw_topics(alpha, 1, rng)[0]

@@ -10,10 +10,11 @@ import contextlib
 import math
 from collections.abc import Iterable
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import algebra, checks
@@ -27,6 +28,7 @@ from .sklearn_compat import (
     Interval,
     StrOptions,
     check_sample_weight,
+    fit_context,
     validate_parameter_constraints,
 )
 from .statistics import Expectation, Statistics
@@ -62,6 +64,7 @@ class Estimator(BaseEstimator):
     memory: str
     fixed: Any
     n_jobs: int | None
+    random_state: Any
     converged_: bool
     n_iter_: int
     lower_bound_: float
@@ -83,6 +86,14 @@ class Estimator(BaseEstimator):
             Interval(Integral, None, -1, closed="right"),
             None,
         ],
+    }
+    #: Constraints on the settings of batch learning that several estimators have.
+    _batch_constraints = {  # noqa: RUF012
+        "tol": [Interval(Real, 0.0, None, closed="left")],
+        "max_iter": [Interval(Integral, 0, None, closed="left")],
+        "warm_start": ["boolean"],
+        "verbose": ["verbose"],
+        "verbose_interval": [Interval(Integral, 1, None, closed="left")],
     }
     #: What else ``partial_fit`` depends on.
     _more_online_settings: tuple[str, ...] = ()
@@ -319,6 +330,13 @@ class Estimator(BaseEstimator):
             vars(self).update(before)
             raise
 
+    def _generator_to_draw(self, n_samples) -> np.random.Generator:
+        """Random numbers to draw ``n_samples`` observations with, once there is a model."""
+        check_is_fitted(self)
+        if n_samples < 1:
+            raise ValueError(f"n_samples must be 1 or more; got {n_samples}.")
+        return np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+
     def _keep_told(self, told: set[int]):
         """Remember of which deaths of components the user was told, if there were any."""
         vars(self).pop("_told_dead", None)
@@ -394,10 +412,7 @@ class RowEstimator(DensityMixin, Estimator):
         if isinstance(X, Remote):
             return X.checked(self, reset=reset)
         if not is_stream(X):
-            table = Table(
-                *self._check_table(X, sample_weight, reset=reset, min_samples=min_samples)
-            )
-            return table
+            return Table(*self._check_table(X, sample_weight, reset=reset, min_samples=min_samples))
         if sample_weight is not None:
             raise ValueError(
                 "sample_weight goes with an array; a stream yields pairs (array, weights) instead."
@@ -418,3 +433,46 @@ class RowEstimator(DensityMixin, Estimator):
         """The rows of an array for a model that is fitted."""
         check_is_fitted(self)
         return self._check_table(X, reset=False)[0]
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y=None, sample_weight=None) -> Self:
+        """Learn online from new rows.
+
+        Each batch moves the model to the minimum of the batch's loss plus the divergence from the
+        present model over the learning rate. The batches are mini-batches of ``batch_size`` rows;
+        if that is None, all of ``X``, or 1000 rows of a stream. A batch of less weight moves the
+        model less, and batches continue from one array of a stream to the next: how a stream is
+        cut makes no difference. The first call initializes the model from its rows, or from the
+        first 10,000 of a stream.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or iterable of such arrays
+            Sparse matrices, too, if ``fit`` accepts them.
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+        """
+        return self._partial_fit(X, sample_weight=sample_weight)
+
+    def score(self, X, y=None, sample_weight=None) -> float:
+        """The mean log-likelihood of the rows of an array, or of a stream of arrays."""
+        check_is_fitted(self)
+        data = self._check_data(X, sample_weight, reset=False, once=True)
+        return self._model().expect(data).log_likelihood
+
+    def _n_parameters(self) -> int:
+        """The number of free parameters of the model."""
+        raise AttributeError(f"{type(self).__name__} has no model.")
+
+    def bic(self, X) -> float:
+        """Bayesian information criterion on ``X``; the lower the better."""
+        n_rows = np.shape(X)[0]
+        return -2 * self.score(X) * n_rows + self._n_parameters() * np.log(n_rows)
+
+    def aic(self, X) -> float:
+        """Akaike information criterion on ``X``; the lower the better."""
+        return -2 * self.score(X) * np.shape(X)[0] + 2 * self._n_parameters()

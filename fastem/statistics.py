@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Expectation", "Learned", "Moments", "SharedMoments", "Statistics", "mix_horizons"]
+__all__ = ["Expectation", "Learned", "Moments", "SharedMoments", "Statistics", "join",
+           "mix_horizons", "split"]  # fmt: skip
 
 
 class Moments:
@@ -155,6 +156,20 @@ class Statistics(Mapping):
         for (name, kind), parts in moments.items():
             blocks[name] = (SharedMoments if kind == "shared" else Moments)(**parts)
         return cls(**blocks)
+
+
+def join(parts, prefixes) -> dict:
+    """One dict of several, the names in each with its own prefix."""
+    pairs = zip(prefixes, parts, strict=True)
+    return {prefix + name: value for prefix, part in pairs for name, value in part.items()}
+
+
+def split(named, prefixes) -> list[dict]:
+    """For each prefix the entries that have it, without the prefix: the inverse of :func:`join`."""
+    return [
+        {name.removeprefix(prefix): v for name, v in named.items() if name.startswith(prefix)}
+        for prefix in prefixes
+    ]
 
 
 class Expectation(NamedTuple):

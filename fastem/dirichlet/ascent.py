@@ -1,4 +1,4 @@
-"""Up the likelihood of documents: by Newton's method, or by EM until the gradient is small."""
+"""The likeliest α for documents: by Newton's method, or by EM until the gradient is small."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from ..kernels.dirichlet.count_tables import ascend as newton_step
 from ..stopping import StoppingRule
 
-__all__ = ["Ascent", "SmallGradient", "ascend", "moments_match", "never_seen"]
+__all__ = ["Ascent", "SmallGradient", "ascend", "moments_match"]
 
 # Where the moments of the counts allow no precision, or any, the search for it starts here.
 _LARGEST_START = 1e4
@@ -37,7 +37,9 @@ class Ascent(StoppingRule):
         super().__init__(max_iter)
         self.tables, self.tol = tables, tol
         self.verbose, self.verbose_interval = verbose, verbose_interval
-        self.never = never_seen(tables)
+        starts = tables.finished().starts
+        # Which words occur in no document.
+        self.never = starts[1:-1] == starts[:-2]
         self.level = self.steepest = np.nan
 
     def is_flat(self, alpha, first) -> bool:
@@ -72,7 +74,7 @@ class SmallGradient(Ascent):
         else:
             self.record(expectation.log_likelihood, "EM")
         self.converged = bool(model.fixed) or self.is_flat(alpha, self.tables.derivatives(alpha)[0])
-        # As high as rounding lets see.
+        # A step that changes nothing is at the maximum, up to rounding.
         return self.converged or (before is not None and np.array_equal(alpha, before))
 
     def after_step(self, expectation):
@@ -100,7 +102,7 @@ def ascend(model, rule: Ascent):
         level, is_newton = newton_step(tables.finished(), alpha, first, second, level)
         rule.record(float(level + coefficient), "Newton" if is_newton else "fixed point")
         if np.array_equal(alpha, before):
-            # As high as rounding lets see.
+            # At the maximum, up to rounding.
             break
     return model.with_parameters({"alpha": alpha})
 
@@ -124,9 +126,3 @@ def moments_match(tables) -> np.ndarray:
     if excess > 0:
         precision = np.clip((1.0 - same) / excess, 1e-6, _LARGEST_START)
     return means * precision
-
-
-def never_seen(tables) -> np.ndarray:
-    """Which words occur in no document."""
-    starts = tables.finished().starts
-    return starts[1:-1] == starts[:-2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -43,7 +44,6 @@ class CountTables:
         self.lengths_below = np.zeros(_LENGTH_WIDTH)
         self.far = [np.empty(0, np.int64), _NONE, _NONE]
         self.weight = 0.0
-        self.n_documents = 0
         self._finished = None
 
     @classmethod
@@ -66,8 +66,8 @@ class CountTables:
                     f"{X.shape[1]}."
                 )
             for part in in_order(
-                lambda piece, t=table: cls._of_rows(t.X, t.sample_weight, *piece),
-                _pieces(X, total.width),
+                lambda chunk, t=table: cls._of_rows(t.X, t.sample_weight, *chunk),
+                _chunks(X, total.width),
                 n_jobs,
             ):
                 total += part
@@ -79,9 +79,13 @@ class CountTables:
         weights = _NONE
         if sample_weight is not None:
             weights = np.ascontiguousarray(sample_weight[start:stop], dtype=float)
-        part, rest = tables._reserve(X, start, stop)
+        is_sparse = sparse.issparse(X)
+        part = documents_of(X, start, stop) if is_sparse else X[start:stop]
+        # There may be as many far values; memory that is never written to is never taken.
+        room = (len(part.indices) if is_sparse else part.size) + stop - start
+        rest = kernels.Far(np.empty(room, np.int64), np.empty(room), np.empty(room))
         arguments = (weights, tables.width, tables.below, _LENGTH_WIDTH, tables.lengths_below, rest)
-        if sparse.issparse(X):
+        if is_sparse:
             n_far = kernels.count_sparse(*part, X.shape[1], *arguments)
         else:
             rows, kept_alive = read_rows(part, 0, stop - start)
@@ -90,26 +94,13 @@ class CountTables:
                 raise ValueError(_not_a_count(X, start * X.shape[1] + wrong))
         tables.far = [array[:n_far].copy() for array in rest]
         tables.weight = float(stop - start) if sample_weight is None else float(weights.sum())
-        tables.n_documents = stop - start
         return tables
-
-    def _reserve(self, X, start, stop):
-        """The rows as a kernel takes them, and room for as many far values as there may be."""
-        if sparse.issparse(X):
-            part = documents_of(X, start, stop)
-            room = len(part.indices) + (stop - start)
-        else:
-            part = X[start:stop]
-            room = part.size + (stop - start)
-        # Memory that is never written to is never taken.
-        return part, kernels.Far(np.empty(room, np.int64), np.empty(room), np.empty(room))
 
     def __iadd__(self, other):
         self.below += other.below
         self.lengths_below += other.lengths_below
         self.far = [np.concatenate(pair) for pair in zip(self.far, other.far, strict=True)]
         self.weight += other.weight
-        self.n_documents += other.n_documents
         self._finished = None
         return self
 
@@ -202,13 +193,13 @@ def _merge_equal(words, values, weights):
     return [words[new], values[new], np.add.reduceat(weights, new)]
 
 
-class Documents(tuple):
-    """Documents as sparse rows: ``indptr``, ``indices``, ``counts``."""
+class Documents(NamedTuple):
+    """Documents as sparse rows."""
 
-    @property
-    def indices(self):
-        """The words of all documents, one document after another."""
-        return self[1]
+    indptr: np.ndarray
+    #: The words of all documents, one document after another.
+    indices: np.ndarray
+    counts: np.ndarray
 
 
 def as_documents(data) -> Table | Stream:
@@ -255,7 +246,7 @@ def documents_of(X, start, stop) -> Documents:
         if counts.dtype.type not in (np.int64, np.float64):
             counts = counts.astype(np.float64)
         indptr = X.indptr[start : stop + 1].astype(np.int64) - first
-        return Documents((indptr, X.indices[first:last], counts))
+        return Documents(indptr, X.indices[first:last], counts)
     part = X[start:stop]
     indptr = np.empty(stop - start + 1, np.int64)
     # Words and counts of the nonzero entries; memory that is not written to is not taken.
@@ -265,7 +256,7 @@ def documents_of(X, start, stop) -> Documents:
     if wrong >= 0:
         raise ValueError(_not_a_count(X, start * X.shape[1] + wrong))
     n = int(indptr[-1])
-    return Documents((indptr, indices[:n], counts[:n]))
+    return Documents(indptr, indices[:n], counts[:n])
 
 
 def _not_a_count(X, at):
@@ -274,14 +265,14 @@ def _not_a_count(X, at):
 
 
 def _say(row, column, value):
-    what = "documents are counts of words and must be whole numbers"
+    what = "Documents are counts of words and must be whole numbers"
     if value < 0:
         # In the words that scikit-learn begins with.
         what = "Negative values in data: documents are counts of words"
-    return f"{what[0].upper()}{what[1:]}; row {row}, column {column} is {value}."
+    return f"{what}; row {row}, column {column} is {value}."
 
 
-def _pieces(X, width):
+def _chunks(X, width):
     """How rows are cut for threads: a function of the sizes alone.
 
     A chunk should be much more work than to add its tables to the others.

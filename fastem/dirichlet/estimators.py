@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Literal, Self, overload
 
 import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from .. import algebra
 from ..data.remote import sample_of
@@ -20,7 +19,7 @@ from ..lengths import Lengths
 from ..notices import warn
 from ..sklearn_compat import Interval, StrOptions, fit_context
 from ..stopping import StoppingRule
-from .ascent import Ascent, SmallGradient, ascend, moments_match, never_seen
+from .ascent import Ascent, SmallGradient, ascend, moments_match
 from .count_tables import CountTables, as_rows, documents_of
 from .model import CompoundDirichletModel, DirichletModel, check_alpha
 
@@ -41,8 +40,21 @@ class BaseDirichlet(RowEstimator):
         **RowEstimator._online_constraints,
     }
 
+    _more_online_settings = ("alpha_init", "random_state")
     #: The kind of model.
     _kind: type
+
+    def __init__(
+        self, *, alpha_init=None, random_state=None, learning_rate=DEFAULT_RATE, batch_size=None,
+        memory="model", fixed=(), n_jobs=None,
+    ):  # fmt: skip
+        self.alpha_init = alpha_init
+        self.random_state = random_state
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.memory = memory
+        self.fixed = fixed
+        self.n_jobs = n_jobs
 
     # The model -------------------------------------------------------------------------------
 
@@ -70,42 +82,23 @@ class BaseDirichlet(RowEstimator):
     def _n_columns_of(self, model):
         return model.n_columns
 
-    def _given_alpha(self, n_columns):
-        """``alpha_init``, checked."""
-        alpha = check_alpha(self.alpha_init)
-        if len(alpha) != n_columns:
-            raise ValueError(
-                f"alpha_init should have {n_columns} entries, one for each column; got "
-                f"{len(alpha)}."
-            )
-        return alpha
+    def _default_alpha(self, data) -> np.ndarray:
+        """Where to start unless ``alpha_init`` is given."""
+        raise NotImplementedError
 
-    # Learning --------------------------------------------------------------------------------
+    def _initial_models(self, data):
+        alpha = self._default_alpha(data)
+        if self.alpha_init is not None:
+            n_columns, alpha = len(alpha), check_alpha(self.alpha_init)
+            if len(alpha) != n_columns:
+                raise ValueError(
+                    f"alpha_init should have {n_columns} entries, one for each column; got "
+                    f"{len(alpha)}."
+                )
+        return [self._make_model(alpha)]
 
-    _more_online_settings = ("alpha_init", "random_state")
-
-    @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None, sample_weight=None) -> Self:
-        """Learn online from new rows.
-
-        Each batch moves the model to the minimum of the batch's loss plus the divergence from the
-        present model over the learning rate. The batches are mini-batches of ``batch_size`` rows;
-        if that is None, all of ``X``, or 1000 rows of a stream. A batch that weighs less than a
-        whole one moves the model less, and batches go on from one array of a stream to the next:
-        how a stream is cut makes no difference. The first call starts the model from its rows,
-        of a stream from the first 10,000.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features), or iterable of such
-        y : ignored
-        sample_weight : array-like of shape (n_samples,), optional
-
-        Returns
-        -------
-        self
-        """
-        return self._partial_fit(X, sample_weight=sample_weight)
+    def _initial_model_online(self, table):
+        return self._initial_models(self._prepared(table))[0]
 
     # Using the model -------------------------------------------------------------------------
 
@@ -114,21 +107,8 @@ class BaseDirichlet(RowEstimator):
         X = self._checked(X)
         return self._model().log_likelihoods(X)
 
-    def score(self, X, y=None, sample_weight=None) -> float:
-        """The mean log-likelihood of the rows of an array, or of a stream of arrays."""
-        check_is_fitted(self)
-        data = self._check_data(X, sample_weight, reset=False, once=True)
-        return self._model().expect(data).log_likelihood
-
-    def bic(self, X) -> float:
-        """Bayesian information criterion on ``X``; the lower the better."""
-        n_rows = X.shape[0] if sparse.issparse(X) else len(X)
-        return -2 * self.score(X) * n_rows + np.size(self.alpha_) * np.log(n_rows)
-
-    def aic(self, X) -> float:
-        """Akaike information criterion on ``X``; the lower the better."""
-        n_rows = X.shape[0] if sparse.issparse(X) else len(X)
-        return -2 * self.score(X) * n_rows + 2 * np.size(self.alpha_)
+    def _n_parameters(self):
+        return np.size(self.alpha_)
 
 
 class CompoundDirichlet(BaseDirichlet):
@@ -140,30 +120,23 @@ class CompoundDirichlet(BaseDirichlet):
     Parameters
     ----------
     solver : {'newton', 'em'}, default='newton'
-        How ``fit`` climbs the likelihood: by EM, or by Newton's method on the likelihood itself,
+        How ``fit`` maximizes the likelihood: by EM, or by Newton's method on the likelihood itself,
         which takes some ten steps where EM may take thousands. Both reach the same optimum.
     tol : float, default=1e-6
         ``fit`` stops when no entry of the gradient of the mean log-likelihood, by ``log alpha``,
         is larger than this, or than its rounding error.
     max_iter : int, default=1000
-        The most iterations.
+        The largest number of iterations.
     alpha_init : array-like of shape (n_features,), optional
         Where to start; by default from the moments of the counts.
     random_state : int, RandomState instance or None, default=None
         For ``sample`` and the sampled inertia.
     warm_start : bool, default=False
-        Whether ``fit`` goes on from the last fit.
+        Whether ``fit`` continues from the last fit.
     verbose : int, default=0
     verbose_interval : int, default=10
-    learning_rate : 'auto', float, callable or Decay, default='auto'
-        The rate of online learning. ``'auto'`` counts observations: it goes on from those behind
-        the model, and how data are cut into batches hardly matters. A number η, or a function of
-        the step 1, 2, ..., is the rate of a whole batch; a smaller one takes its share of it.
-    batch_size : int or None, default=None
-        Documents of a mini-batch in ``partial_fit``; None takes each call's as one batch, and a
-        stream in batches of 1000.
-    memory : {'model', 'statistics'}, default='model'
-        What online learning remembers: the model alone, or running statistics (Cappé, Moulines).
+    learning_rate, batch_size, memory, n_jobs
+        As for :class:`~fastem.GaussianMixture`.
     inertia : {'exact', 'sampled'}, default='exact'
         How online learning computes the model's own statistics, if the model is the memory: in
         closed form, or from documents drawn from it, as long as those of the batch.
@@ -171,9 +144,6 @@ class CompoundDirichlet(BaseDirichlet):
         The number of those documents.
     fixed : iterable of str, default=()
         ``"alpha"`` to learn nothing.
-    n_jobs : int or None, default=None
-        Threads; None: as many as there are cores, one inside a worker. The result does not depend
-        on it.
 
     Attributes
     ----------
@@ -188,11 +158,8 @@ class CompoundDirichlet(BaseDirichlet):
         The same after each iteration.
     mean_length_ : float
         The mean length of the documents last learned from.
-    n_steps_ : int or float
-        Online steps since the last ``fit``; a batch of a half counts a half.
-    n_observations_ : float
-        The weight of the observations behind the model, of the last ``fit`` and since.
-    n_features_in_ : int
+    n_steps_, n_observations_, n_features_in_
+        As for :class:`~fastem.GaussianMixture`.
 
     Examples
     --------
@@ -208,11 +175,7 @@ class CompoundDirichlet(BaseDirichlet):
     _parameter_constraints = {  # noqa: RUF012
         **BaseDirichlet._parameter_constraints,
         "solver": [StrOptions({"em", "newton"})],
-        "tol": [Interval(Real, 0.0, None, closed="left")],
-        "max_iter": [Interval(Integral, 0, None, closed="left")],
-        "warm_start": ["boolean"],
-        "verbose": ["verbose"],
-        "verbose_interval": [Interval(Integral, 1, None, closed="left")],
+        **BaseDirichlet._batch_constraints,
         "inertia": [StrOptions({"exact", "sampled"})],
         "n_pseudo": [Interval(Integral, 1, None, closed="left")],
     }
@@ -226,39 +189,22 @@ class CompoundDirichlet(BaseDirichlet):
     _accept_sparse = "csr"
 
     def __init__(
-        self,
-        *,
-        solver="newton",
-        tol=1e-6,
-        max_iter=1000,
-        alpha_init=None,
-        random_state=None,
-        warm_start=False,
-        verbose=0,
-        verbose_interval=10,
-        learning_rate=DEFAULT_RATE,
-        batch_size=None,
-        memory="model",
-        inertia="exact",
-        n_pseudo=2000,
-        fixed=(),
-        n_jobs=None,
-    ):
+        self, *, solver="newton", tol=1e-6, max_iter=1000, alpha_init=None, random_state=None,
+        warm_start=False, verbose=0, verbose_interval=10, learning_rate=DEFAULT_RATE,
+        batch_size=None, memory="model", inertia="exact", n_pseudo=2000, fixed=(), n_jobs=None,
+    ):  # fmt: skip
+        super().__init__(
+            alpha_init=alpha_init, random_state=random_state, learning_rate=learning_rate,
+            batch_size=batch_size, memory=memory, fixed=fixed, n_jobs=n_jobs,
+        )  # fmt: skip
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
-        self.alpha_init = alpha_init
-        self.random_state = random_state
         self.warm_start = warm_start
         self.verbose = verbose
         self.verbose_interval = verbose_interval
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.memory = memory
         self.inertia = inertia
         self.n_pseudo = n_pseudo
-        self.fixed = fixed
-        self.n_jobs = n_jobs
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -270,7 +216,7 @@ class CompoundDirichlet(BaseDirichlet):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, sample_weight=None) -> Self:
-        """Fit to documents: the counts are tabulated in one pass, and the tables are climbed.
+        """Fit to documents. They are read once, and iterations use tables of their counts.
 
         Parameters
         ----------
@@ -295,21 +241,18 @@ class CompoundDirichlet(BaseDirichlet):
         return CountTables.of(data, self.n_jobs)
 
     def _check_fit(self, tables):
-        if self._resumes() and len(self._model().alpha) != tables.n_words:
+        if self._resumes():
+            self._check_words(self._model(), tables.n_words)
+
+    @staticmethod
+    def _check_words(model, n_words):
+        if len(model.alpha) != n_words:
             raise ValueError(
-                f"The documents have {tables.n_words} words, and alpha_ has "
-                f"{len(self._model().alpha)} entries."
+                f"The documents have {n_words} words, and alpha_ has {len(model.alpha)} entries."
             )
 
-    def _initial_models(self, tables):
-        if self.alpha_init is not None:
-            yield self._make_model(self._given_alpha(tables.n_words))
-        else:
-            yield self._make_model(moments_match(tables))
-
-    def _initial_model_online(self, table):
-        tables = CountTables.of(table, self.n_jobs)
-        return next(self._initial_models(tables))
+    def _default_alpha(self, tables):
+        return moments_match(tables)
 
     def _stopping_rule(self, tables):
         rule = SmallGradient if self.solver == "em" else Ascent
@@ -317,7 +260,7 @@ class CompoundDirichlet(BaseDirichlet):
 
     def _run(self, model, tables, rule):
         if not model.fixed:
-            alpha, never = model.alpha.copy(), never_seen(tables)
+            alpha, never = model.alpha.copy(), rule.never
             alpha[never] = np.minimum(alpha[never], _NEVER_SEEN * min(1.0, alpha.sum()))
             model = model.with_parameters({"alpha": alpha})
         if self.solver == "newton":
@@ -369,19 +312,14 @@ class CompoundDirichlet(BaseDirichlet):
             Dense, as no entry is zero.
         """
         X = self._checked(X)
-        if sparse.issparse(X):
-            documents_of(X, 0, X.shape[0])  # raises for what is not a count
-            topics = X.toarray().astype(float)
-        else:
-            for start in range(0, len(X), 16_384):
-                documents_of(X, start, min(start + 16_384, len(X)))
-            topics = X.astype(float)
+        for start in range(0, X.shape[0], 16_384):
+            # Raises for what is not a count.
+            documents_of(X, start, min(start + 16_384, X.shape[0]))
+        topics = (X.toarray() if sparse.issparse(X) else X).astype(float)
         lengths = topics.sum(axis=1, keepdims=True)
-        alpha = self._model().alpha
-        if len(alpha) != topics.shape[1]:
-            raise ValueError(
-                f"The documents have {topics.shape[1]} words, and alpha_ has {len(alpha)} entries."
-            )
+        model = self._model()
+        self._check_words(model, topics.shape[1])
+        alpha = model.alpha
         topics += alpha
         topics /= lengths + alpha.sum()
         return topics
@@ -415,9 +353,7 @@ class CompoundDirichlet(BaseDirichlet):
         -------
         X : ndarray or sparse array of shape (n_samples, n_words), of integers
         """
-        check_is_fitted(self)
-        if n_samples < 1:
-            raise ValueError(f"n_samples must be 1 or more; got {n_samples}.")
+        rng = self._generator_to_draw(n_samples)
         if lengths is None:
             if not hasattr(self, "mean_length_"):
                 raise ValueError("This model has seen no documents: give the lengths to draw.")
@@ -433,7 +369,6 @@ class CompoundDirichlet(BaseDirichlet):
         if not np.isfinite(lengths).all() or (lengths < 0).any() or (lengths % 1 != 0).any():
             raise ValueError("lengths must be whole numbers, zero or more.")
         check_drawable(lengths.max(initial=0))
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         X = self._model().draw(n_samples, rng, lengths)
         return X if as_sparse else X.toarray()
 
@@ -447,31 +382,18 @@ class Dirichlet(BaseDirichlet):
         Where to start; by default from the data. The optimum does not depend on it.
     random_state : int, RandomState instance or None, default=None
         For ``sample``.
-    learning_rate : 'auto', float, callable or Decay, default='auto'
-        The rate of online learning. ``'auto'`` counts observations: it goes on from those behind
-        the model, and how data are cut into batches hardly matters. A number η, or a function of
-        the step 1, 2, ..., is the rate of a whole batch; a smaller one takes its share of it.
-    batch_size : int or None, default=None
-        Rows of a mini-batch in ``partial_fit``; None takes each call's rows as one
-        batch, and a stream in batches of 1000.
-    memory : {'model', 'statistics'}, default='model'
-        What online learning remembers: the model alone, or running statistics (Cappé, Moulines).
+    learning_rate, batch_size, memory, n_jobs
+        As for :class:`~fastem.GaussianMixture`.
     fixed : iterable of str, default=()
         ``"alpha"`` to learn nothing.
-    n_jobs : int or None, default=None
-        Threads; None: as many as there are cores, one inside a worker. The result does not depend
-        on it.
 
     Attributes
     ----------
     alpha_ : ndarray of shape (n_features,)
     converged_, n_iter_, lower_bound_, lower_bounds_
         As for :class:`fastem.CompoundDirichlet`; nothing is hidden, so one step is enough.
-    n_steps_ : int or float
-        Online steps since the last ``fit``; a batch of a half counts a half.
-    n_observations_ : float
-        The weight of the observations behind the model, of the last ``fit`` and since.
-    n_features_in_ : int
+    n_steps_, n_observations_, n_features_in_
+        As for :class:`~fastem.GaussianMixture`.
 
     Examples
     --------
@@ -483,25 +405,6 @@ class Dirichlet(BaseDirichlet):
     """
 
     _kind = DirichletModel
-
-    def __init__(
-        self,
-        *,
-        alpha_init=None,
-        random_state=None,
-        learning_rate=DEFAULT_RATE,
-        batch_size=None,
-        memory="model",
-        fixed=(),
-        n_jobs=None,
-    ):
-        self.alpha_init = alpha_init
-        self.random_state = random_state
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.memory = memory
-        self.fixed = fixed
-        self.n_jobs = n_jobs
 
     def _check_rows(self, X):
         for start in range(0, len(X), 65_536):
@@ -534,24 +437,15 @@ class Dirichlet(BaseDirichlet):
         self._fit(X, sample_weight=sample_weight)
         return self
 
-    def _initial_models(self, data):
-        n_columns = next(iter(sample_of(data).tables())).X.shape[1]
-        given = self.alpha_init is not None
-        yield self._make_model(self._given_alpha(n_columns) if given else np.ones(n_columns))
-
-    def _initial_model_online(self, table):
-        return next(self._initial_models(table))
+    def _default_alpha(self, data):
+        return np.ones(next(iter(sample_of(data).tables())).X.shape[1])
 
     def _stopping_rule(self, data):
         return _OneStep(max_iter=2)
 
     def sample(self, n_samples=1) -> np.ndarray:
         """Draw points from the model, (n_samples, n_features)."""
-        check_is_fitted(self)
-        if n_samples < 1:
-            raise ValueError(f"n_samples must be 1 or more; got {n_samples}.")
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        return self._model().draw(n_samples, rng)
+        return self._model().draw(n_samples, self._generator_to_draw(n_samples))
 
 
 class _OneStep(StoppingRule):

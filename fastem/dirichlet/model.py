@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
 
-from .. import checks
+from .. import algebra, checks
 from ..data.rows import read_rows
-from ..drawing import MOST_WORDS, draw_long_document, draw_topics, is_long
+from ..drawing import MOST_WORDS, draw_documents, draw_topics
 from ..kernels.dirichlet import documents as document_kernels
 from ..kernels.dirichlet import newton
 from ..kernels.dirichlet.topics import add_log_topics
@@ -115,11 +114,7 @@ class DirichletModel(Model):
         if type(self) is not type(other):
             theirs = getattr(other, "kind", type(other).__name__)
             raise ValueError(f"Models of different kinds: a {self.kind} and a {theirs}.")
-        if self.alpha.shape != other.alpha.shape:
-            raise ValueError(
-                f"Models of different sizes: alpha has shape {self.alpha.shape} in one and "
-                f"{other.alpha.shape} in another."
-            )
+        checks.same_shapes(self.parameters, other.parameters)
 
     def draw(self, n_samples, rng, horizon=None) -> np.ndarray:
         """Points from the model."""
@@ -134,8 +129,8 @@ class DirichletModel(Model):
         if sample_weight is not None:
             checks.check_row_weights(sample_weight, len(X))
 
-        def one(piece):
-            start, stop = piece
+        def one(chunk):
+            start, stop = chunk
             weights = _NONE
             if sample_weight is not None:
                 weights = np.ascontiguousarray(sample_weight[start:stop], dtype=float)
@@ -155,8 +150,7 @@ class DirichletModel(Model):
                 return sums, densities.sum(), float(stop - start)
             return sums, densities @ weights, weights.sum()
 
-        pieces = chunks(len(X), least=max(256, 2**16 // X.shape[1]))
-        return in_order(one, pieces, self.n_jobs)
+        return in_order(one, chunks(len(X), least=max(256, 2**16 // X.shape[1])), self.n_jobs)
 
     def _check_width(self, X):
         if X.shape[1] != len(self.alpha):
@@ -165,7 +159,7 @@ class DirichletModel(Model):
             )
 
     def log_likelihoods(self, data) -> np.ndarray:
-        """The log-density of each point."""
+        """The log-likelihood of each row."""
         return np.concatenate([self._log_densities(table.X) for table in self.tables(data)])
 
     def _log_densities(self, X):
@@ -245,47 +239,16 @@ class CompoundDirichletModel(DirichletModel):
             lengths = np.broadcast_to(np.rint(1 if horizon is None else horizon), (n_samples,))
             if not ((lengths >= 0) & (lengths < np.inf)).all():
                 raise ValueError(f"Documents have lengths of zero or more; got {horizon!r}.")
-        if np.sum(lengths, dtype=float) <= MOST_WORDS:
-            return self._draw_words(lengths, rng)
-        # Only so many words are drawn one by one at a time, and long documents not at all.
-        parts, first = [], 0
-        while first < n_samples:
-            if is_long(lengths[first], len(self.alpha)):
-                counts = draw_long_document(self.alpha, lengths[first], rng)
-                parts.append(sparse.csr_array(counts[None]))
-                first += 1
-                continue
-            last, total = first + 1, lengths[first]
-            while last < n_samples and total + lengths[last] <= MOST_WORDS:
-                total += lengths[last]
-                last += 1
-            parts.append(self._draw_words(lengths[first:last], rng))
-            first = last
-        return sparse.csr_array(sparse.vstack(parts, format="csr"))
+        return draw_documents(self.alpha, lengths, rng)
 
-    def _draw_words(self, lengths, rng):
-        """Documents word by word, of which each has seen those before it."""
-        starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-        words = np.empty(starts[-1], np.int64)
-        seed = int(rng.integers(2**32))
-        document_kernels.draw_words(np.cumsum(self.alpha), starts, seed, words)
-        X = sparse.csr_array(
-            (np.ones(len(words), np.int64), words, starts), shape=(len(lengths), len(self.alpha))
-        )
-        X.sum_duplicates()
-        return X
-
-    def log_likelihoods(self, data) -> np.ndarray:
+    def _log_densities(self, X):
         """``log p(v)`` of each document, given its length, coefficient included."""
-        return np.concatenate([self._log_probabilities(t.X) for t in self.tables(data)])
-
-    def _log_probabilities(self, X):
         X = as_counts(X)
         self._check_width(X)
         out = np.empty(X.shape[0])
 
-        def one(piece):
-            start, stop = piece
+        def one(chunk):
+            start, stop = chunk
             document_kernels.log_likelihoods(
                 *documents_of(X, start, stop), self.alpha, out[start:stop]
             )
@@ -301,13 +264,9 @@ class CompoundDirichletModel(DirichletModel):
         """
         X, sample_weight = as_counts(table.X), table.sample_weight
         self._check_width(X)
-        batch_size = X.shape[0] if batch_size is None else batch_size
-        checks.check_batch_size(batch_size)
-        rates = checks.check_rates(rates, -(-X.shape[0] // batch_size))
+        batch_size, rates = algebra.checked_steps(self, table, rates, batch_size, memory)
         if sample_weight is not None:
             checks.check_row_weights(sample_weight, X.shape[0])
-        if memory is not None:
-            self.check_statistics(memory)
         model, steps = self, max(1, _ROWS_AT_A_TIME // batch_size)
         for first in range(0, len(rates), steps):
             part = slice(first * batch_size, (first + steps) * batch_size)

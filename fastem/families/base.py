@@ -91,7 +91,7 @@ class Family(ABC):
         """Raise ``ValueError`` if some entry of ``X`` is outside the support."""
 
     def check_indices(self, X: np.ndarray, missing: bool = False) -> None:  # noqa: B027
-        """Raise ``ValueError`` if a value that kernels use as an index is none; NaN if missing."""
+        """Raise ``ValueError`` if a value is no index for kernels; ``missing`` allows for NaN."""
 
     def entry_tests(self, n_columns) -> list | None:
         """For each column a quick test of one value: whether it is finite and in the support.

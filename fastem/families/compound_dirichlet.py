@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..drawing import MOST_WORDS, draw_long_document, is_long
-from ..kernels.dirichlet.documents import draw_words
+from ..drawing import check_drawable, draw_documents
 from ..kernels.dirichlet.newton import height, own_statistics
 from ..kernels.families.compound_dirichlet import CompoundDirichlet, LogTopics
 from .sums import SummedFamily
@@ -76,20 +75,12 @@ class DirichletMultinomial(SummedFamily):
     def draw(self, parameters, labels, rng, horizon=None):
         alphas = parameters["alphas"]
         length = round(horizon) if horizon is not None else self.n_trials or 100
-        counts = np.zeros((len(labels), alphas.shape[1]), np.int64)
-        at_a_time = max(1, MOST_WORDS // max(length, 1))
-        for k in range(len(alphas)):
+        check_drawable(length)
+        counts = np.empty((len(labels), alphas.shape[1]), np.int64)
+        for k, alpha in enumerate(alphas):
             rows = np.flatnonzero(np.asarray(labels) == k)
-            if len(rows) * length > MOST_WORDS and is_long(length, alphas.shape[1]):
-                for row in rows:
-                    counts[row] = draw_long_document(alphas[k], length, rng)
-                continue
-            for first in range(0, max(len(rows), 1), at_a_time):
-                part = rows[first : first + at_a_time]
-                starts = np.arange(len(part) + 1) * length
-                words = np.empty(len(part) * length, np.int64)
-                draw_words(np.cumsum(alphas[k]), starts, int(rng.integers(2**32)), words)
-                np.add.at(counts, (np.repeat(part, length), words), 1)
+            lengths = np.full(len(rows), length, np.int64)
+            counts[rows] = draw_documents(alpha, lengths, rng).toarray()
         return counts
 
     def cross(self, packed, other, horizon=None):

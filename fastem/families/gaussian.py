@@ -36,6 +36,8 @@ class Gaussian(Family):
     parameter_names = ("means", "covariances")
     separable = True
     moments_kind = Moments
+    #: Whether covariances are matrices, and not variances.
+    matrices = True
     #: The class of each covariance type.
     _kinds: ClassVar[dict[str, type[Gaussian]]] = {}
     failure = (
@@ -117,10 +119,50 @@ class Gaussian(Family):
         """``log det`` of the covariance of ``h`` and each ``h'`` together, of shares 1-s and s."""
         raise NotImplementedError
 
+    @staticmethod
+    def covariance_shape(n_components, n_columns) -> tuple[int, ...]:
+        """The shape of covariances, of factors of precisions and of the scatter."""
+        raise NotImplementedError
+
     def check_blocks(self, blocks, packed):
         shape = packed.means.shape
         scatter = self.covariance_shape(*shape)
         checks.moments(blocks, "moments", self.moments_kind, shape, scatter)
+
+    def collect(self, packed, mass, buffers):
+        shift = buffers.first / np.where(mass > 0, mass, 1)[:, None]
+        scatter = self.centered(packed, buffers, shift)
+        return {"moments": self.moments_kind(mass, packed.means + shift, scatter)}
+
+    def disperse(self, blocks, packed):
+        self.check_blocks(blocks, packed)
+        moments, buffers = blocks["moments"], self.buffers(packed)
+        shift = moments.mean - packed.means
+        buffers.first[:] = moments.mass[:, None] * shift
+        self.uncenter(packed, buffers, moments.scatter, shift)
+        return buffers
+
+    def centered(self, packed, buffers, shift):
+        """The scatter about the mean, from sums about a point that is ``shift`` away from it."""
+        raise NotImplementedError
+
+    def uncenter(self, packed, buffers, scatter, shift):
+        """Set the second moments of ``buffers``: the inverse of :meth:`centered`."""
+        raise NotImplementedError
+
+    def start(self, centers):
+        shape = self.covariance_shape(*np.shape(centers))
+        unit = np.eye(shape[-1]) if self.matrices else 1.0
+        return {"means": centers, "covariances": np.broadcast_to(unit, shape)}
+
+    def n_parameters(self, parameters):
+        means, covariances = parameters["means"], parameters["covariances"]
+        n_columns = means.shape[1]
+        if not self.matrices:
+            return means.size + covariances.size
+        # A symmetric matrix is its lower triangle.
+        n_matrices = covariances.size // n_columns**2
+        return means.size + n_matrices * (n_columns * (n_columns + 1) // 2)
 
     def log_joint(self, blocks, mass, packed):
         self.check_blocks(blocks, packed)

@@ -5,19 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from ..kernels.families.gaussian_diagonal import DiagonalGaussian, DiagonalMoments, refresh_diagonal
-from ..statistics import Moments
 from .gaussian import Gaussian, check_diagonals, contiguous, log_normalizer, not_positive_definite
 
 
 class _Diagonal(Gaussian, covariance_type="diag"):
     """A variance for each column of each component."""
 
+    matrices = False
     row_by_row = True
     spherical = False
 
     @staticmethod
     def covariance_shape(n_components, n_columns):
-        """The shape of variances, of their inverse roots and of the scatter."""
         return n_components, n_columns
 
     def given(self, parameters):
@@ -68,10 +67,12 @@ class _Diagonal(Gaussian, covariance_type="diag"):
     def buffers(self, packed):
         return DiagonalMoments(np.zeros_like(packed.means), np.zeros_like(packed.means))
 
-    def collect(self, packed, mass, buffers):
-        shift = buffers.first / np.where(mass > 0, mass, 1)[:, None]
-        scatter = buffers.second - buffers.first * shift
-        return {"moments": Moments(mass, packed.means + shift, self.scatter_of(scatter))}
+    def centered(self, packed, buffers, shift):
+        return self.scatter_of(buffers.second - buffers.first * shift)
+
+    def uncenter(self, packed, buffers, scatter, shift):
+        columns = self.columns_of(scatter, packed.means.shape[1])
+        buffers.second[:] = columns + buffers.first * shift
 
     def scatter_of(self, columns):
         """The scatter that statistics carry, from that of each column."""
@@ -80,17 +81,6 @@ class _Diagonal(Gaussian, covariance_type="diag"):
     def columns_of(self, scatter, n_columns):
         """The inverse of :meth:`scatter_of`."""
         return scatter
-
-    def disperse(self, blocks, packed):
-        self.check_blocks(blocks, packed)
-        moments = blocks["moments"]
-        shift = moments.mean - packed.means
-        first = moments.mass[:, None] * shift
-        scatter = self.columns_of(moments.scatter, packed.means.shape[1])
-        return DiagonalMoments(first, scatter + first * shift)
-
-    def start(self, centers):
-        return {"means": centers, "covariances": np.ones(np.shape(centers))}
 
     def draw(self, parameters, labels, rng, horizon=None):
         means = parameters["means"]
@@ -142,6 +132,3 @@ class _Spherical(_Diagonal, covariance_type="spherical"):
 
     def columns_of(self, scatter, n_columns):
         return np.repeat(scatter[:, None] / n_columns, n_columns, axis=1)
-
-    def start(self, centers):
-        return {"means": centers, "covariances": np.ones(len(centers))}

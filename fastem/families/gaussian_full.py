@@ -6,7 +6,6 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dtrtri
 
 from ..kernels.families.gaussian_full import FullGaussian, FullMoments, refresh_full
-from ..statistics import Moments
 from .gaussian import (
     Gaussian,
     check_definite,
@@ -30,7 +29,6 @@ class _Full(Gaussian, covariance_type="full"):
 
     @staticmethod
     def covariance_shape(n_components, n_columns):
-        """The shape of covariances, of factors of precisions and of the scatter."""
         return n_components, n_columns, n_columns
 
     def pack(self, parameters):
@@ -88,29 +86,17 @@ class _Full(Gaussian, covariance_type="full"):
     def buffers(self, packed):
         return FullMoments(np.zeros_like(packed.means), np.zeros_like(packed.factors))
 
-    def collect(self, packed, mass, buffers):
+    def centered(self, packed, buffers, shift):
         n_columns = packed.means.shape[1]
-        shift = buffers.first / np.where(mass > 0, mass, 1)[:, None]
-        scatter = square(buffers.second, n_columns)
-        scatter = scatter - buffers.first[:, :, None] * shift[:, None, :]
+        between = buffers.first[:, :, None] * shift[:, None, :]
+        scatter = square(buffers.second, n_columns) - between
         upper = np.triu_indices(n_columns, 1)
         scatter[:, upper[0], upper[1]] = scatter[:, upper[1], upper[0]]
-        return {"moments": Moments(mass, packed.means + shift, scatter)}
+        return scatter
 
-    def disperse(self, blocks, packed):
-        self.check_blocks(blocks, packed)
-        moments = blocks["moments"]
-        buffers = self.buffers(packed)
-        shift = moments.mean - packed.means
-        buffers.first[:] = moments.mass[:, None] * shift
+    def uncenter(self, packed, buffers, scatter, shift):
         between = buffers.first[:, :, None] * shift[:, None, :]
-        square(buffers.second, packed.means.shape[1])[:] = moments.scatter + between
-        return buffers
-
-    def start(self, centers):
-        n_components, n_columns = np.shape(centers)
-        identity = np.broadcast_to(np.eye(n_columns), (n_components, n_columns, n_columns))
-        return {"means": centers, "covariances": identity}
+        square(buffers.second, packed.means.shape[1])[:] = scatter + between
 
     def draw(self, parameters, labels, rng, horizon=None):
         means, covariances = parameters["means"], parameters["covariances"]
@@ -147,7 +133,3 @@ class _Full(Gaussian, covariance_type="full"):
             lower, _ = dpotrf(pooled + s * (1.0 - s) * np.outer(d, d), lower=1, clean=0)
             logs[k] = 2.0 * np.log(np.diag(lower)).sum()
         return logs
-
-    def n_parameters(self, parameters):
-        n_components, n_columns = parameters["means"].shape
-        return n_components * (n_columns + n_columns * (n_columns + 1) // 2)

@@ -33,7 +33,6 @@ class _Tied(Gaussian, covariance_type="tied"):
 
     @staticmethod
     def covariance_shape(n_components, n_columns):
-        """The shape of the covariance, of the factor of the precision and of the scatter."""
         return n_columns, n_columns
 
     def pack(self, parameters):
@@ -83,25 +82,14 @@ class _Tied(Gaussian, covariance_type="tied"):
             np.zeros((n_components, n_components)),
         )
 
-    def collect(self, packed, mass, buffers):
+    def centered(self, packed, buffers, shift):
         fold_overlap(packed.means, buffers)
-        shift = buffers.first / np.where(mass > 0, mass, 1)[:, None]
         scatter = square(buffers.residual, packed.means.shape[1])
-        scatter = np.tril(scatter) + np.tril(scatter, -1).T - buffers.first.T @ shift
-        return {"moments": SharedMoments(mass, packed.means + shift, scatter)}
+        return np.tril(scatter) + np.tril(scatter, -1).T - buffers.first.T @ shift
 
-    def disperse(self, blocks, packed):
-        self.check_blocks(blocks, packed)
-        moments = blocks["moments"]
-        buffers = self.buffers(packed)
-        shift = moments.mean - packed.means
-        buffers.first[:] = moments.mass[:, None] * shift
-        scatter = moments.scatter + buffers.first.T @ shift
+    def uncenter(self, packed, buffers, scatter, shift):
+        scatter = scatter + buffers.first.T @ shift
         square(buffers.residual, packed.means.shape[1])[:] = scatter
-        return buffers
-
-    def start(self, centers):
-        return {"means": centers, "covariances": np.eye(np.shape(centers)[1])}
 
     def reorder(self, parameters, order):
         return {"means": parameters["means"][order], "covariances": parameters["covariances"]}
@@ -143,10 +131,6 @@ class _Tied(Gaussian, covariance_type="tied"):
         d = (moments.mean - packed.means) @ P.T
         total = mass.sum() * packed.offset[0] - 0.5 * np.sum((P @ moments.scatter) * P)
         return float(total - 0.5 * np.sum(mass[:, None] * d**2))
-
-    def n_parameters(self, parameters):
-        n_components, n_columns = parameters["means"].shape
-        return n_components * n_columns + n_columns * (n_columns + 1) // 2
 
 
 def _pooled_spread(means, mass, others, other_mass, means_fixed):

@@ -19,16 +19,12 @@ __all__ = ["Bernoulli", "Beta", "Exponential", "Gamma", "Multinomial", "Poisson"
 _NEVER_ELSE = 4 * np.finfo(float).eps
 
 
-def _rows(packed, chosen):
-    """Some components of a packed family, their parameters only."""
-    return packed._replace(parameters=packed.parameters[chosen])
-
-
 class _LinearFamily(NaturalFamily):
     """Independent columns with features ``φ(x) = x`` and one parameter each."""
 
     kind: int
     packed_kind = Linear
+    refresh_kernel = staticmethod(refresh_linear)
     nonnegative = True
     #: What parameters may be: the words of an error, and a test.
     domain = ("positive and finite", lambda values: np.isfinite(values) & (values > 0))
@@ -61,7 +57,7 @@ class _LinearFamily(NaturalFamily):
         return packed
 
     def refresh(self, packed):
-        refresh_linear(packed)
+        self.refresh_kernel(packed)
         return True
 
     def unpack(self, packed):
@@ -85,7 +81,8 @@ class _LinearFamily(NaturalFamily):
 
     def rules_out(self, blocks, mass, packed):
         alive = mass > 0
-        missed = self.missed(blocks["sums"][alive] / mass[alive, None], _rows(packed, alive))
+        chosen = packed._replace(parameters=packed.parameters[alive])
+        missed = self.missed(blocks["sums"][alive] / mass[alive, None], chosen)
         return missed is not None and bool(np.diag(missed).any())
 
 
@@ -218,11 +215,8 @@ class _ShapedFamily(_LinearFamily):
     """Independent columns with two features and two parameters each."""
 
     packed_kind = Shaped
+    refresh_kernel = staticmethod(refresh_shaped)
     separable = True
-
-    def refresh(self, packed):
-        refresh_shaped(packed)
-        return True
 
 
 class Gamma(_ShapedFamily):

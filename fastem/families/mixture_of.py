@@ -48,11 +48,8 @@ class MixtureOf(Family):
             raise ValueError(f"n_members must be a whole number >= 1; got {n_members!r}.")
         self.n_members = int(n_members)
         self.weights_name = "weights"
-        self.failure = member.failure
-        self.compiled = member.compiled
-        self.nonnegative = member.nonnegative
-        self.separable = member.separable
-        self.indexes = member.indexes
+        for name in ("failure", "compiled", "nonnegative", "separable", "indexes"):
+            setattr(self, name, getattr(member, name))
 
     @property
     def parameter_names(self):
@@ -119,17 +116,10 @@ class MixtureOf(Family):
         if not (weights >= 0).all() or not np.allclose(weights.sum(axis=1), 1, rtol=0, atol=1e-6):
             raise ValueError("The weights of the members must not be negative, and sum to one.")
         kind = kernels.SharingMixtureOf if self.kind.shared_parameters else kernels.MixtureOf
-        packed = kind(weights, np.empty_like(weights), self.member.pack(self._flat(given)))
-        self._refresh_weights(packed)
-        return packed
-
-    @staticmethod
-    def _refresh_weights(packed):
-        with np.errstate(divide="ignore"):
-            packed.logarithms[:] = np.log(packed.weights)
+        return kind(weights, _logarithms(weights), self.member.pack(self._flat(given)))
 
     def refresh(self, packed):
-        self._refresh_weights(packed)
+        packed.logarithms[:] = _logarithms(packed.weights)
         return self.member.refresh(packed.members)
 
     def unpack(self, packed):
@@ -157,15 +147,19 @@ class MixtureOf(Family):
             outer_names.get(name, name): block for name, block in blocks.items() if name != "counts"
         }
 
+    @staticmethod
+    def _counts(blocks, packed):
+        """How often each member was responsible, checked."""
+        return checks.block(blocks, "counts", packed.weights.shape)
+
     def check_blocks(self, blocks, packed):
-        checks.block(blocks, "counts", packed.weights.shape)
+        self._counts(blocks, packed)
         self.member.check_blocks(self._inner(blocks), packed.members)
 
     def disperse(self, blocks, packed):
-        self.check_blocks(blocks, packed)
-        return kernels.MixtureOfSums(
-            blocks["counts"].copy(), self.member.disperse(self._inner(blocks), packed.members)
-        )
+        counts = self._counts(blocks, packed).copy()
+        members = self.member.disperse(self._inner(blocks), packed.members)
+        return kernels.MixtureOfSums(counts, members)
 
     def flags(self, fixed):
         return np.array([self.weights_name in fixed]), self.member.flags(fixed)
@@ -180,17 +174,14 @@ class MixtureOf(Family):
         if self.compiled:
             return super().maximize(blocks, mass, packed, fixed)
         # Kernels cannot maximize members of the user's own.
-        self.check_blocks(blocks, packed)
-        counts = blocks["counts"]
+        counts = self._counts(blocks, packed)
         totals = counts.sum(axis=1)
         alive = (totals > 0) & (mass > 0)
         weights = packed.weights.copy()
         if self.weights_name not in fixed:
             weights[alive] = counts[alive] / totals[alive, None]
         members = self.member.maximize(self._inner(blocks), counts.ravel(), packed.members, fixed)
-        packed = type(packed)(weights, np.empty_like(weights), members)
-        self._refresh_weights(packed)
-        return packed
+        return type(packed)(weights, _logarithms(weights), members)
 
     def start(self, centers):
         centers = np.asarray(centers, dtype=float)
@@ -265,11 +256,7 @@ class MixtureOf(Family):
         flat = (orders + self.n_members * np.arange(len(orders))[:, None]).ravel()
         parameters = self.member.reorder(self.member.unpack(packed.members), flat)
         weights = np.take_along_axis(packed.weights, orders, axis=1)
-        moved = packed._replace(
-            weights=weights, logarithms=np.empty_like(weights), members=self.member.pack(parameters)
-        )
-        self._refresh_weights(moved)
-        return moved
+        return type(packed)(weights, _logarithms(weights), self.member.pack(parameters))
 
     def pooled(self, packed, mass, other, other_mass, horizon=None, fixed=()):
         best = self._best_pooling(packed, mass, other, other_mass, horizon, fixed)
@@ -347,8 +334,7 @@ class MixtureOf(Family):
         ]
 
     def log_joint(self, blocks, mass, packed):
-        self.check_blocks(blocks, packed)
-        counts = blocks["counts"]
+        counts = self._counts(blocks, packed)
         counted = counts > 0
         choice = np.sum(counts[counted] * packed.logarithms[counted])
         inner = self.member.log_joint(self._inner(blocks), counts.ravel(), packed.members)
@@ -356,7 +342,10 @@ class MixtureOf(Family):
 
     def n_parameters(self, parameters):
         weights = parameters[self.weights_name]
-        n_components = len(weights)
         one = {name: np.asarray(parameters[name])[0] for name in self.kind.parameter_names}
-        members = n_components * self.kind.n_parameters(one)
-        return members + weights.size - n_components
+        return len(weights) * (self.kind.n_parameters(one) - 1) + weights.size
+
+
+def _logarithms(weights):
+    with np.errstate(divide="ignore"):
+        return np.log(weights)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..statistics import join, split
 from .base import Family
 
 __all__ = ["Product"]
@@ -115,26 +116,21 @@ class Product(Family):
     def _members(self):
         return zip(self.names, self.families, strict=True)
 
+    @property
+    def _prefixes(self):
+        return [f"{name}_" for name in self.names]
+
     def _split(self, named):
         """For each member the entries of a dict that are its own, by their own names."""
-        return [
-            {k.removeprefix(f"{name}_"): v for k, v in named.items() if k.startswith(f"{name}_")}
-            for name in self.names
-        ]
+        return split(named, self._prefixes)
 
     def _join(self, parts):
         """The inverse of :meth:`_split`."""
-        return {
-            f"{name}_{key}": value
-            for name, part in zip(self.names, parts, strict=True)
-            for key, value in part.items()
-        }
+        return join(parts, self._prefixes)
 
     def _fixed(self, fixed):
         """For each member the names of its parameters that are held fixed."""
-        return [
-            [p for p in f.parameter_names if f"{name}_{p}" in fixed] for name, f in self._members()
-        ]
+        return self._split(dict.fromkeys(fixed))
 
     def _horizons(self, horizon):
         """The horizon of each member."""

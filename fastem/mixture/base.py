@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Self
 
 import numpy as np
@@ -16,34 +16,78 @@ from ..data.batches import check_total
 from ..data.remote import sample_of
 from ..data.rows import Table, is_stream
 from ..data.sampling import sample_rows
-from ..estimator import RowEstimator
+from ..estimator import Estimator, RowEstimator
 from ..families import Family
 from ..notices import warn
 from ..sklearn_compat import Interval, StrOptions, fit_context
 from ..stopping import Tolerance
 from .model import MixtureModel
 
-__all__ = ["BaseMixture"]
+__all__ = ["BaseMixture", "MixtureEstimator"]
 
 # Rows whose values are checked at a time.
 _CHECKED_ROWS = 65_536
 
 
-class BaseMixture(RowEstimator):
-    """Common part of :class:`~fastem.GaussianMixture` and :class:`~fastem.Mixture`."""
+class MixtureEstimator(Estimator):
+    """Settings of mixtures, of a family or of models, and when they stop."""
 
     _parameter_constraints = {  # noqa: RUF012 (scikit-learn's convention)
         "n_components": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0.0, None, closed="left")],
-        "max_iter": [Interval(Integral, 0, None, closed="left")],
         "n_init": [Interval(Integral, 1, None, closed="left")],
-        "init_params": [StrOptions({"kmeans", "random", "random_from_data", "k-means++"})],
         "random_state": ["random_state"],
-        "warm_start": ["boolean"],
-        "verbose": ["verbose"],
-        "verbose_interval": [Interval(Integral, 1, None, closed="left")],
-        **RowEstimator._online_constraints,
+        **Estimator._batch_constraints,
+        **Estimator._online_constraints,
     }
+    #: The warning if EM did not converge.
+    _not_converged = "EM did not converge. Try a larger max_iter or tol."
+
+    def __init__(
+        self, *, n_components, tol, max_iter, n_init, random_state, warm_start, verbose,
+        verbose_interval, learning_rate, batch_size, memory, fixed, n_jobs,
+    ):  # fmt: skip
+        self.n_components = n_components
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_init = n_init
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.verbose_interval = verbose_interval
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.memory = memory
+        self.fixed = fixed
+        self.n_jobs = n_jobs
+
+    def _has_learned(self):
+        return hasattr(self, "weights_")
+
+    def _stopping_rule(self, data):
+        before = -np.inf
+        if self._resumes():
+            before = float(checks.numbers("lower_bound_", self.lower_bound_))
+        return Tolerance(
+            self.max_iter, self.tol, before=before, verbose=self.verbose,
+            verbose_interval=self.verbose_interval,
+        )  # fmt: skip
+
+    def _warn_of_end(self, rule):
+        if not rule.converged and self.max_iter > 0:
+            warn(self._not_converged, ConvergenceWarning)
+
+
+class BaseMixture(MixtureEstimator, RowEstimator):
+    """Common part of :class:`~fastem.GaussianMixture` and :class:`~fastem.Mixture`."""
+
+    _parameter_constraints = {  # noqa: RUF012
+        **MixtureEstimator._parameter_constraints,
+        "init_params": [StrOptions({"kmeans", "random", "random_from_data", "k-means++"})],
+    }
+    _not_converged = (
+        "EM did not converge from the best of the starts. Try other init_params, a larger max_iter "
+        "or tol, or look for degenerate data."
+    )
 
     # Supplied by each estimator --------------------------------------------------------------
 
@@ -83,9 +127,6 @@ class BaseMixture(RowEstimator):
             family, weights, parameters, fixed=fixed, n_jobs=self.n_jobs, told_dead=told
         )
 
-    def _has_learned(self):
-        return hasattr(self, "weights_")
-
     def _n_columns_of(self, model):
         # A family of the user's own has features in place of columns.
         return model.n_columns if model.family.compiled else None
@@ -114,7 +155,7 @@ class BaseMixture(RowEstimator):
         if {"weights", *family.parameter_names} <= given.keys():
             parameters = dict(given)
             return self._make_model(parameters.pop("weights"), parameters)
-        sample = self._sample(data, random_state)
+        sample = sample_rows(data, random_state)
         n_rows = len(sample.X)
         if n_rows < self.n_components:
             raise ValueError(
@@ -134,10 +175,6 @@ class BaseMixture(RowEstimator):
             model = model.with_parameters({**model.parameters, **given})
         parameters = model.parameters
         return self._make_model(parameters.pop("weights"), parameters)
-
-    def _sample(self, data, random_state):
-        """The rows for the initialization."""
-        return sample_rows(data, random_state)
 
     def _responsibilities(self, sample, random_state):
         """Initial responsibilities, as a function of (start, stop), and rough centers.
@@ -177,11 +214,7 @@ class BaseMixture(RowEstimator):
                 )
 
         def single(start, stop):
-            picked = np.zeros((stop - start, n_components))
-            for k, row in enumerate(chosen):
-                if start <= row < stop:
-                    picked[row - start, k] = 1.0
-            return picked
+            return (np.arange(start, stop)[:, None] == chosen).astype(float)
 
         weights = sample.sample_weight
         share = len(chosen) / n_rows if weights is None else weights[chosen].sum() / weights.sum()
@@ -239,46 +272,6 @@ class BaseMixture(RowEstimator):
     def _initial_model_online(self, table):
         return self._start(table, check_random_state(self.random_state))
 
-    def _stopping_rule(self, data):
-        before = -np.inf
-        if self._resumes():
-            before = float(checks.numbers("lower_bound_", self.lower_bound_))
-        return Tolerance(
-            self.max_iter, self.tol, before=before, verbose=self.verbose,
-            verbose_interval=self.verbose_interval,
-        )  # fmt: skip
-
-    def _warn_of_end(self, rule):
-        if not rule.converged and self.max_iter > 0:
-            warn(
-                "EM did not converge from the best of the starts. Try other init_params, a "
-                "larger max_iter or tol, or look for degenerate data.",
-                ConvergenceWarning,
-            )
-
-    @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None, sample_weight=None) -> Self:
-        """Learn online from new rows.
-
-        Each batch moves the model to the minimum of the batch's loss plus the divergence from the
-        present model over the learning rate. The batches are mini-batches of ``batch_size`` rows;
-        if that is None, all of ``X``, or 1000 rows of a stream. A batch of less weight moves the
-        model less, and batches continue from one array of a stream to the next: how a stream is
-        cut makes no difference. The first call initializes the model from its rows, or from the
-        first 10,000 of a stream.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), or iterable of such arrays
-        y : ignored
-        sample_weight : array-like of shape (n_samples,), optional
-
-        Returns
-        -------
-        self
-        """
-        return self._partial_fit(X, sample_weight=sample_weight)
-
     # Using the model -------------------------------------------------------------------------
 
     def score_samples(self, X) -> np.ndarray:
@@ -309,14 +302,6 @@ class BaseMixture(RowEstimator):
         model = self._model()
         parameters = model.family.unpack(model.packed)
         return model.family.n_parameters(parameters) + len(model.weights) - 1
-
-    def bic(self, X) -> float:
-        """Bayesian information criterion on ``X``; the lower the better."""
-        return -2 * self.score(X) * len(X) + self._n_parameters() * np.log(len(X))
-
-    def aic(self, X) -> float:
-        """Akaike information criterion on ``X``; the lower the better."""
-        return -2 * self.score(X) * len(X) + 2 * self._n_parameters()
 
     def sample(self, n_samples=1) -> tuple[np.ndarray, np.ndarray]:
         """Draw rows from the model.

@@ -102,47 +102,23 @@ class GaussianMixture(BaseMixture):
     }
 
     def __init__(
-        self,
-        n_components=1,
-        *,
-        covariance_type="full",
-        tol=1e-3,
-        reg_covar=1e-6,
-        max_iter=100,
-        n_init=1,
-        init_params="kmeans",
-        weights_init=None,
-        means_init=None,
-        precisions_init=None,
-        random_state=None,
-        warm_start=False,
-        verbose=0,
-        verbose_interval=10,
-        learning_rate=DEFAULT_RATE,
-        batch_size=None,
-        memory="model",
-        fixed=(),
-        n_jobs=None,
-    ):
-        self.n_components = n_components
+        self, n_components=1, *, covariance_type="full", tol=1e-3, reg_covar=1e-6, max_iter=100,
+        n_init=1, init_params="kmeans", weights_init=None, means_init=None, precisions_init=None,
+        random_state=None, warm_start=False, verbose=0, verbose_interval=10,
+        learning_rate=DEFAULT_RATE, batch_size=None, memory="model", fixed=(), n_jobs=None,
+    ):  # fmt: skip
+        super().__init__(
+            n_components=n_components, tol=tol, max_iter=max_iter, n_init=n_init,
+            random_state=random_state, warm_start=warm_start, verbose=verbose,
+            verbose_interval=verbose_interval, learning_rate=learning_rate,
+            batch_size=batch_size, memory=memory, fixed=fixed, n_jobs=n_jobs,
+        )  # fmt: skip
         self.covariance_type = covariance_type
-        self.tol = tol
         self.reg_covar = reg_covar
-        self.max_iter = max_iter
-        self.n_init = n_init
         self.init_params = init_params
         self.weights_init = weights_init
         self.means_init = means_init
         self.precisions_init = precisions_init
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.verbose_interval = verbose_interval
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.memory = memory
-        self.fixed = fixed
-        self.n_jobs = n_jobs
 
     def _family(self):
         return Gaussian(self.covariance_type, self.reg_covar)
@@ -154,12 +130,14 @@ class GaussianMixture(BaseMixture):
             given["weights"] = checks.numbers("weights_init", self.weights_init)
             check_weights(given["weights"], n_components)
         if self.means_init is not None:
-            given["means"] = checks.numbers("means_init", self.means_init)
-            _check_shape("means", given["means"], (n_components, n_features))
+            shape = (n_components, n_features)
+            given["means"] = _checked("means_init", self.means_init, shape, "means")
         if self.precisions_init is not None:
-            precisions = checks.numbers("precisions_init", self.precisions_init)
             kind = self.covariance_type
-            _check_shape(f"{kind} precision", precisions, _shape(kind, n_components, n_features))
+            shape = self._family().covariance_shape(n_components, n_features)
+            precisions = _checked(
+                "precisions_init", self.precisions_init, shape, f"{kind} precision"
+            )
             given["covariances"] = _inverse(precisions, kind)
         return given
 
@@ -191,43 +169,30 @@ class GaussianMixture(BaseMixture):
 
     def _set_model(self, model):
         super()._set_model(model)
-        kind = self.covariance_type
         factors = model.family.precisions_cholesky(model.packed)
         self.precisions_cholesky_ = factors
-        if kind in ("full", "tied"):
+        if self.covariance_type in ("full", "tied"):
             self.precisions_ = factors @ np.swapaxes(factors, -1, -2)
         else:
             self.precisions_ = factors**2
 
     def _model(self):
         # What scikit-learn's class uses to score: attributes set by hand work as they do there.
-        kind = self.covariance_type
-        factors = checks.numbers("precisions_cholesky_", self.precisions_cholesky_)
         means = checks.numbers("means_", self.means_)
-        weights = checks.numbers("weights_", self.weights_)
         if means.ndim != 2 or 0 in means.shape:
             raise ValueError(f"means_ should have two dimensions, but got shape {means.shape}")
-        n_components, n_features = means.shape
-        _check_shape("weights_", weights, (n_components,))
-        shape = _shape(kind, n_components, n_features)
+        weights = _checked("weights_", self.weights_, means.shape[:1], "weights_")
+        shape = self._family().covariance_shape(*means.shape)
+        parameters = {"means": means}
         if hasattr(self, "covariances_"):
-            covariances = checks.numbers("covariances_", self.covariances_)
-            _check_shape(f"covariances_ ({kind})", covariances, shape)
-        _check_shape(f"precisions_cholesky_ ({kind})", factors, shape)
-        if not hasattr(self, "covariances_"):
-            covariances = _covariances(factors, kind)
-        parameters = {"means": means, "covariances": covariances, "precisions_cholesky": factors}
+            parameters["covariances"] = self._matrices("covariances_", shape)
+        factors = parameters["precisions_cholesky"] = self._matrices("precisions_cholesky_", shape)
+        if "covariances" not in parameters:
+            parameters["covariances"] = _covariances(factors, self.covariance_type)
         return self._make_model(weights, parameters)
 
-
-def _shape(kind, n_components, n_features):
-    """The shape of covariances, precisions and their factors."""
-    return {
-        "full": (n_components, n_features, n_features),
-        "tied": (n_features, n_features),
-        "diag": (n_components, n_features),
-        "spherical": (n_components,),
-    }[kind]
+    def _matrices(self, name, shape):
+        return _checked(name, getattr(self, name), shape, f"{name} ({self.covariance_type})")
 
 
 def _second_moment(sample):
@@ -256,6 +221,13 @@ def _covariances(factors, kind):
     except np.linalg.LinAlgError:
         raise ValueError("precisions_cholesky_ holds a matrix that is singular.") from None
     return np.swapaxes(inverses, -1, -2) @ inverses
+
+
+def _checked(name, values, shape, called):
+    """``values`` as finite doubles of this shape; errors say what scikit-learn's do."""
+    array = checks.numbers(name, values)
+    _check_shape(called, array, shape)
+    return array
 
 
 def _check_shape(name, array, shape):
@@ -297,46 +269,21 @@ class Mixture(BaseMixture):
         :class:`fastem.ExponentialFamily`, or a name such as ``"poisson"``.
     n_components : int, default=1
         The number of components.
-    tol : float, default=1e-3
-        EM stops when the mean log-likelihood changes by less.
-    max_iter : int, default=100
-        The largest number of iterations of EM.
-    n_init : int, default=1
-        The number of initializations, of which the best is kept.
-    init_params : {'kmeans', 'k-means++', 'random', 'random_from_data'}, default='kmeans'
-        How responsibilities are initialized.
     init : dict, optional
         Parameters to start from by name (``"weights"`` and the family's); what is missing comes
         from the data.
-    random_state : int, RandomState instance or None, default=None
-    warm_start : bool, default=False
-        Whether ``fit`` continues from the last fit.
-    verbose : int, default=0
-    verbose_interval : int, default=10
-    learning_rate : 'auto', float, callable or Decay, default='auto'
-        The rate of online learning. ``'auto'`` counts the observations that the model has learned
-        from, and how data are cut into batches hardly matters. A number η, or a function of the
-        step 1, 2, ..., is the rate of a whole batch; it is reduced in proportion for a smaller one.
-    batch_size : int or None, default=None
-        Rows of a mini-batch in ``partial_fit``; None takes each call's rows as one
-        batch, and a stream in batches of 1000.
-    memory : {'model', 'statistics'}, default='model'
-        What online learning remembers: the model alone, or running statistics (Cappé, Moulines).
     fixed : iterable of str, default=()
         Names of parameters that learning leaves alone.
-    n_jobs : int or None, default=None
-        Threads; None: as many as there are cores, one inside a worker. The result does not depend
-        on it.
+    tol, max_iter, n_init, init_params, random_state, warm_start, verbose, verbose_interval
+        As for :class:`~fastem.GaussianMixture`.
+    learning_rate, batch_size, memory, n_jobs
+        As for :class:`~fastem.GaussianMixture`.
 
     Attributes
     ----------
     weights_ : ndarray of shape (n_components,)
-    converged_, n_iter_, lower_bound_, lower_bounds_, n_features_in_
-        As for scikit-learn's mixtures.
-    n_steps_ : int or float
-        Online steps since the last ``fit``; half a batch counts as half a step.
-    n_observations_ : float
-        The weight of the observations that the model has learned from, in ``fit`` and since.
+    converged_, n_iter_, lower_bound_, lower_bounds_, n_steps_, n_observations_, n_features_in_
+        As for :class:`~fastem.GaussianMixture`.
 
     The family's parameters are attributes too, with an underscore: ``rates_``, ``means_``.
 
@@ -357,41 +304,20 @@ class Mixture(BaseMixture):
     }
 
     def __init__(
-        self,
-        family="gaussian",
-        n_components=1,
-        *,
-        tol=1e-3,
-        max_iter=100,
-        n_init=1,
-        init_params="kmeans",
-        init=None,
-        random_state=None,
-        warm_start=False,
-        verbose=0,
-        verbose_interval=10,
-        learning_rate=DEFAULT_RATE,
-        batch_size=None,
-        memory="model",
-        fixed=(),
-        n_jobs=None,
-    ):
+        self, family="gaussian", n_components=1, *, tol=1e-3, max_iter=100, n_init=1,
+        init_params="kmeans", init=None, random_state=None, warm_start=False, verbose=0,
+        verbose_interval=10, learning_rate=DEFAULT_RATE, batch_size=None, memory="model",
+        fixed=(), n_jobs=None,
+    ):  # fmt: skip
+        super().__init__(
+            n_components=n_components, tol=tol, max_iter=max_iter, n_init=n_init,
+            random_state=random_state, warm_start=warm_start, verbose=verbose,
+            verbose_interval=verbose_interval, learning_rate=learning_rate,
+            batch_size=batch_size, memory=memory, fixed=fixed, n_jobs=n_jobs,
+        )  # fmt: skip
         self.family = family
-        self.n_components = n_components
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_init = n_init
         self.init_params = init_params
         self.init = init
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.verbose_interval = verbose_interval
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.memory = memory
-        self.fixed = fixed
-        self.n_jobs = n_jobs
 
     def _family(self):
         return as_family(self.family).beside_weights()
@@ -429,13 +355,7 @@ class Mixture(BaseMixture):
 
 def check_weights(weights, n_components):
     """Raise ``ValueError`` unless these are the weights of ``n_components`` components."""
-    if weights.shape != (n_components,):
-        raise ValueError(
-            f"The parameter 'weights' should have the shape of ({n_components},), "
-            f"but got {weights.shape}"
-        )
-    if not np.isfinite(weights).all():
-        raise ValueError("The parameter 'weights' contains NaN or infinity.")
+    _check_shape("weights", weights, (n_components,))
     if not ((weights >= 0) & (weights <= 1)).all():
         raise ValueError(
             "The parameter 'weights' should be in the range [0, 1], but got max value "

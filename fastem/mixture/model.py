@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import checks
-from ..components import Components, Gains, pooled_choice
+from .. import algebra, checks
+from ..components import Gains, WeightedComponents, pooled_choice
 from ..data.rows import Table, admit, as_data, read_rows, readable
 from ..families import Family
 from ..families.base import copy_packed
@@ -16,7 +16,6 @@ from ..kernels.mixture.online_rows import online_rows
 from ..model import Model
 from ..notices import warn_of_dead
 from ..parallel import add_into, chunks, in_order
-from ..revival import revival
 from ..statistics import Expectation, Learned, Statistics
 
 __all__ = ["MixtureModel"]
@@ -33,7 +32,7 @@ _DEAD = (
 )
 
 
-class MixtureModel(Components, Model):
+class MixtureModel(WeightedComponents, Model):
     """A mixture: ``p(x) = Σ_k w_k p(x|θ_k)``. The hidden variable is the component.
 
     Parameters
@@ -80,31 +79,16 @@ class MixtureModel(Components, Model):
 
     def expect(self, data) -> Expectation:
         """``S(V|Θ)``: means over the rows of ``(γ_k, γ_k φ(x))``, and of the log-likelihood."""
-        log_weights = self.log_weights
-
-        def one(X, sample_weight, start, stop):
-            rows, row_weights, log_base, part = self.read(X, sample_weight, start, stop)
-            mass = np.zeros(len(log_weights))
-            buffers = self.family.buffers(self.packed)
-            log_likelihood = kernels.expect(
-                rows,
-                0,
-                len(part),
-                row_weights,
-                _NO_POSTERIORS,
-                log_weights,
-                self.packed,
-                mass,
-                buffers,
+        sums = None
+        for table in self.tables(data):
+            parts = in_order(
+                lambda chunk, t=table: self._expect_chunk(t, *chunk),
+                self.chunks(*table.X.shape),
+                self.n_jobs,
             )
-            if log_base is not None:
-                log_likelihood += (
-                    log_base.sum() if sample_weight is None else (log_base @ row_weights)
-                )
-            total = float(stop - start) if sample_weight is None else row_weights.sum()
-            return np.array([log_likelihood, total]), mass, buffers
-
-        (log_likelihood, total), mass, buffers = self._add_up(one, data)
+            for part in parts:
+                sums = part if sums is None else add_into(sums, part)
+        (log_likelihood, total), mass, buffers = sums
         if not total > 0:
             raise ValueError("The sample weights sum to zero: there is nothing to learn from.")
         horizon = self.family.horizon(self.packed, total, buffers)
@@ -112,10 +96,9 @@ class MixtureModel(Components, Model):
         statistics = Statistics(mass=mass, **blocks) / total
         return Expectation(statistics, float(log_likelihood / total), float(total), horizon)
 
-    def own(self, horizon=None) -> Statistics:
-        """``S(Θ) = (w_k, w_k E[φ|k])``."""
-        blocks = self.family.own(self.packed, self.weights, horizon)
-        return Statistics(mass=self.weights, **blocks)
+    def own_of(self, mass, horizon=None) -> Statistics:
+        """``(s_k, s_k E[φ|k])`` for the masses ``s``; for the weights it is ``S(Θ)``."""
+        return Statistics(mass=mass, **self.family.own(self.packed, mass, horizon))
 
     def maximize(self, statistics: Statistics) -> MixtureModel:
         """``M(S)``: ``w_k ∝ s₀``, ``θ_k = g⁻¹(s₁/s₀)``."""
@@ -129,20 +112,15 @@ class MixtureModel(Components, Model):
         if "weights" not in self.fixed:
             weights = np.maximum(mass / total, LEAST_SHARE)
             weights /= weights.sum()
-        blocks = {name: block for name, block in statistics.items() if name != "mass"}
         alive = np.where(dead, 0.0, mass)
-        packed = self.family.maximize(blocks, alive, self.packed, self.fixed)
+        packed = self.family.maximize(statistics, alive, self.packed, self.fixed)
         return self._with(weights, packed)
 
     def log_joint(self, statistics: Statistics) -> float:
         """``Q(S, Θ) = Σ_k s₀ log w_k + s₁·θ_k - s₀ G(θ_k)``, without the base measure."""
         mass = self._mass(statistics)
-        blocks = {name: block for name, block in statistics.items() if name != "mass"}
         choice = np.sum(mass[mass > 0] * self.log_weights[mass > 0])
-        return float(choice + self.family.log_joint(blocks, mass, self.packed))
-
-    def _mass(self, statistics):
-        return checks.block(checks.statistics_of(statistics), "mass", self.weights.shape)
+        return float(choice + self.family.log_joint(statistics, mass, self.packed))
 
     def check_statistics(self, statistics: Statistics) -> None:
         """Raise ``ValueError`` unless these are finite statistics of such a model."""
@@ -152,22 +130,10 @@ class MixtureModel(Components, Model):
 
     # The rest of the interface ------------------------------------------------------------------
 
-    def revived(self, inertia: Statistics, gained: Statistics, observation, horizon=None):
-        """``inertia``, increased for components that return from almost no weight."""
-        more = revival(inertia["mass"], gained["mass"], observation)
-        if not more.any():
-            return inertia
-        return inertia + Statistics(mass=more, **self.family.own(self.packed, more, horizon))
-
     @property
     def parameters(self) -> dict[str, np.ndarray]:
         """All parameters by name."""
         return {"weights": self.weights, **self.family.unpack(self.packed)}
-
-    @property
-    def log_weights(self):
-        with np.errstate(divide="ignore"):
-            return np.log(self.weights)
 
     def with_parameters(self, parameters) -> MixtureModel:
         """The same kind of model with other parameters."""
@@ -181,6 +147,9 @@ class MixtureModel(Components, Model):
             told_dead=self.told_dead if told_dead is None else told_dead,
         )  # fmt: skip
 
+    def _with_packed(self, packed):
+        return self if packed is self.packed else self._with(self.weights, packed)
+
     def check_same_kind(self, other) -> None:
         """Raise ``ValueError`` unless ``other`` is a mixture of the same kind and size."""
         if not isinstance(other, MixtureModel):
@@ -188,35 +157,19 @@ class MixtureModel(Components, Model):
         same = type(self.family) is type(other.family)
         if not same or self.family.parameter_names != other.family.parameter_names:
             raise ValueError(f"Models of different kinds: {self.family} and {other.family}.")
-        mine, theirs = self.parameters, other.parameters
-        if mine.keys() != theirs.keys():
-            raise ValueError(f"Models of different kinds: {self.family} and {other.family}.")
-        for name in mine:
-            if mine[name].shape != theirs[name].shape:
-                raise ValueError(
-                    f"Models of different sizes: {name} has shape {mine[name].shape} in one and "
-                    f"{theirs[name].shape} in another."
-                )
+        checks.same_shapes(self.parameters, other.parameters)
 
     def rules_out(self, statistics: Statistics) -> bool:
         """Whether the statistics contain an outcome of probability zero under this model."""
         mass = statistics["mass"]
-        if ((mass > 0) & (self.weights == 0.0)).any():
-            return True
-        blocks = {name: block for name, block in statistics.items() if name != "mass"}
-        return self.family.rules_out(blocks, mass, self.packed)
+        chosen = bool(((mass > 0) & (self.weights == 0.0)).any())
+        return chosen or self.family.rules_out(statistics, mass, self.packed)
 
     def without_noise(self) -> MixtureModel:
         """The same model, whose ``expect`` adds no noise to the data."""
-        packed = self.family.without_noise(self.packed)
-        return self if packed is self.packed else self._with(self.weights, packed)
+        return self._with_packed(self.family.without_noise(self.packed))
 
     # Alignment: see Components ------------------------------------------------------------------
-
-    @property
-    def n_components(self) -> int:
-        """The number of components."""
-        return len(self.weights)
 
     def matching_gains(self, other, horizon=None) -> Gains:
         """``w_h (log w̃_l + E_h[log p(x|l)])``."""
@@ -238,16 +191,14 @@ class MixtureModel(Components, Model):
 
     def arranged(self, other, horizon=None) -> MixtureModel:
         """The same model with what is inside its components in the order of ``other``'s."""
-        packed = self.family.arranged(self.packed, other.packed, horizon)
-        return self if packed is self.packed else self._with(self.weights, packed)
+        return self._with_packed(self.family.arranged(self.packed, other.packed, horizon))
 
     def arranged_to_pool(self, first, alphas, horizon=None) -> MixtureModel:
         """The same, in the order in which components pool best with those of ``first``."""
-        masses = first.weights * alphas[0], self.weights * alphas[1]
-        packed = self.family.arranged_to_pool(
-            first.packed, masses[0], self.packed, masses[1], horizon, first.fixed
+        a, b = first.weights * alphas[0], self.weights * alphas[1]
+        return self._with_packed(
+            self.family.arranged_to_pool(first.packed, a, self.packed, b, horizon, first.fixed)
         )
-        return self if packed is self.packed else self._with(self.weights, packed)
 
     def pooling_gains(self, first, alphas, orders, horizon=None) -> np.ndarray | None:
         """``Q`` of the combination with ``first``, for orders of the components of this model."""
@@ -261,14 +212,9 @@ class MixtureModel(Components, Model):
 
     def draw(self, n_samples, rng, horizon=None) -> np.ndarray:
         """Rows from the model."""
-        return self.draw_with_labels(n_samples, rng, horizon)[0]
-
-    def draw_with_labels(self, n_samples, rng, horizon=None):
-        """Rows from the model, and the components they came from."""
         p = self.weights / self.weights.sum()
         labels = rng.choice(len(p), size=n_samples, p=p)
-        parameters = self.family.unpack(self.packed)
-        return self.family.draw(parameters, labels, rng, horizon), labels
+        return self.family.draw(self.family.unpack(self.packed), labels, rng, horizon)
 
     # Passes over data ------------------------------------------------------------------------
 
@@ -289,10 +235,9 @@ class MixtureModel(Components, Model):
                 f"The data have {part.shape[1]} columns, and the model has {self.n_columns}."
             )
         rows, part = read_rows(part, 0, len(part))
-        row_weights = (
-            _NO_WEIGHTS if sample_weight is None
-            else np.ascontiguousarray(sample_weight[start:stop], dtype=float)
-        )  # fmt: skip
+        row_weights = _NO_WEIGHTS
+        if sample_weight is not None:
+            row_weights = np.ascontiguousarray(sample_weight[start:stop], dtype=float)
         return rows, row_weights, log_base, part
 
     def chunks(self, n_rows, n_columns):
@@ -302,17 +247,19 @@ class MixtureModel(Components, Model):
         nanoseconds = 6.0 * len(self.weights) + 0.2 * n_parameters
         return chunks(n_rows, least=max(2048, 4 * n_columns, int(5e6 / nanoseconds)))
 
-    def _add_up(self, function, data):
-        """The sum over chunks of what ``function(X, sample_weight, start, stop)`` returns."""
-        total = None
-        for table in self.tables(data):
-            chunks = self.chunks(*table.X.shape)
-            parts = in_order(
-                lambda chunk, t=table: function(t.X, t.sample_weight, *chunk), chunks, self.n_jobs
-            )
-            for part in parts:
-                total = part if total is None else add_into(total, part)
-        return total
+    def _expect_chunk(self, table, start, stop, posteriors=_NO_POSTERIORS):
+        """Sums over a chunk: log-likelihood and weight, mass, and the family's."""
+        weights = table.sample_weight
+        rows, row_weights, log_base, part = self.read(table.X, weights, start, stop)
+        mass, buffers = np.zeros(len(self.weights)), self.family.buffers(self.packed)
+        log_likelihood = kernels.expect(
+            rows, 0, len(part), row_weights, posteriors, self.log_weights, self.packed, mass,
+            buffers,
+        )  # fmt: skip
+        if log_base is not None:
+            log_likelihood += log_base.sum() if weights is None else log_base @ row_weights
+        total = float(stop - start) if weights is None else row_weights.sum()
+        return np.array([log_likelihood, total]), mass, buffers
 
     def infer(self, X, *, log_totals=False, posteriors=False, labels=False):
         """Per row of ``X``: log-likelihood, posterior over components, likeliest component."""
@@ -348,24 +295,17 @@ class MixtureModel(Components, Model):
 
         ``responsibilities(start, stop)`` is called in order and returns (stop - start, K).
         """
-        offset = 0
-        total = None
+        offset, sums = 0, None
         for table in self.tables(data):
             for start, stop in self.chunks(*table.X.shape):
                 given = np.ascontiguousarray(
                     responsibilities(offset + start, offset + stop), dtype=float
                 )
                 checks.shaped("responsibilities", given, (stop - start, len(self.weights)))
-                rows, row_weights, _, part = self.read(table.X, table.sample_weight, start, stop)
-                mass = np.zeros(len(self.weights))
-                buffers = self.family.buffers(self.packed)
-                kernels.expect(
-                    rows, 0, len(part), row_weights, given, self.log_weights, self.packed, mass,
-                    buffers,
-                )  # fmt: skip
-                total = (mass, buffers) if total is None else add_into(total, (mass, buffers))
+                part = self._expect_chunk(table, start, stop, given)
+                sums = part if sums is None else add_into(sums, part)
             offset += len(table.X)
-        mass, buffers = total
+        _, mass, buffers = sums
         blocks = self.family.collect(self.packed, mass, buffers)
         return Statistics(mass=mass, **blocks) / mass.sum()
 
@@ -379,10 +319,7 @@ class MixtureModel(Components, Model):
         if batch_size is None or not self.family.compiled:
             return super().learn(table, rates, batch_size, memory)
         table = admit(table, self.family)
-        checks.check_batch_size(batch_size)
-        rates = checks.check_rates(rates, -(-len(table) // batch_size))
-        if memory is not None:
-            self.check_statistics(memory)
+        batch_size, rates = algebra.checked_steps(self, table, rates, batch_size, memory)
         # Rows that kernels cannot read in place are copied, so a bounded number at a time.
         steps = len(rates) if readable(table.X) else max(1, _COPIED_ROWS // batch_size)
         model, score = self, 0.0

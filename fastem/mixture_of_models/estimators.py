@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -15,9 +13,9 @@ from .. import algebra
 from ..data.remote import sample_of
 from ..estimator import Estimator
 from ..learning_rate import DEFAULT_RATE
-from ..notices import warn
-from ..sklearn_compat import Interval, fit_context
-from ..stopping import StoppingRule, Tolerance
+from ..mixture.base import MixtureEstimator
+from ..sklearn_compat import fit_context
+from ..stopping import StoppingRule
 from .model import ModelMixture
 
 __all__ = ["MixtureOfModels"]
@@ -31,7 +29,7 @@ _ITERATIONS = 10
 _RATE = 4.0
 
 
-class MixtureOfModels(Estimator):
+class MixtureOfModels(MixtureEstimator):
     """A mixture whose components are models of any kind.
 
     It clusters whole observations: sequences by hidden Markov models or Kalman filters, documents
@@ -95,16 +93,8 @@ class MixtureOfModels(Estimator):
     """
 
     _parameter_constraints = {  # noqa: RUF012 (scikit-learn's convention)
+        **MixtureEstimator._parameter_constraints,
         "estimator": [Estimator],
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0.0, None, closed="left")],
-        "max_iter": [Interval(Integral, 0, None, closed="left")],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-        "warm_start": ["boolean"],
-        "verbose": ["verbose"],
-        "verbose_interval": [Interval(Integral, 1, None, closed="left")],
-        **Estimator._online_constraints,
     }
     _learned_kinds = {  # noqa: RUF012
         **Estimator._learned_kinds,
@@ -118,20 +108,13 @@ class MixtureOfModels(Estimator):
         warm_start=False, verbose=0, verbose_interval=10, learning_rate=DEFAULT_RATE,
         batch_size=None, memory="model", fixed=(), n_jobs=None,
     ):  # fmt: skip
+        super().__init__(
+            n_components=n_components, tol=tol, max_iter=max_iter, n_init=n_init,
+            random_state=random_state, warm_start=warm_start, verbose=verbose,
+            verbose_interval=verbose_interval, learning_rate=learning_rate,
+            batch_size=batch_size, memory=memory, fixed=fixed, n_jobs=n_jobs,
+        )  # fmt: skip
         self.estimator = estimator
-        self.n_components = n_components
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_init = n_init
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.verbose_interval = verbose_interval
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.memory = memory
-        self.fixed = fixed
-        self.n_jobs = n_jobs
 
     # The model and its data --------------------------------------------------------------------
 
@@ -147,9 +130,11 @@ class MixtureOfModels(Estimator):
         return ("weights_",)
 
     def _model(self):
-        members = [member._model() for member in self.members_]
+        return self._make_model(self.weights_, [member._model() for member in self.members_])
+
+    def _make_model(self, weights, members):
         return ModelMixture(
-            self.weights_, members, fixed=self._fixed_names(("weights",)), n_jobs=self.n_jobs
+            weights, members, fixed=self._fixed_names(("weights",)), n_jobs=self.n_jobs
         )
 
     def _set_model(self, model):
@@ -159,22 +144,17 @@ class MixtureOfModels(Estimator):
     def _member(self, model=None) -> Any:
         """An estimator like the one given, with the columns of the data, and with a model."""
         member: Any = clone(self.estimator)
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self, name):
-                setattr(member, name, getattr(self, name))
+        _copy_columns(self, member)
         if model is not None:
             member._set_model(model)
         return member
 
     def _check_data(self, X, *, reset, once=False, **given):
         given = {name: value for name, value in given.items() if value is not None}
-        member: Any = clone(self.estimator) if reset else self._member()
-        if not reset:
-            member._set_model(self.members_[0]._model())
+        member: Any = clone(self.estimator) if reset else self._member(self.members_[0]._model())
         data = member._check_data(X, reset=reset, once=once, **given)
-        for name in ("n_features_in_", "feature_names_in_"):
-            if reset and hasattr(member, name):
-                setattr(self, name, getattr(member, name))
+        if reset:
+            _copy_columns(member, self)
         return data
 
     # Learning --------------------------------------------------------------------------------
@@ -203,28 +183,14 @@ class MixtureOfModels(Estimator):
         """Learn online from new observations; the parameters are those of :meth:`fit`."""
         return self._partial_fit(X, lengths=lengths, sample_weight=sample_weight, cut_off=cut_off)
 
-    def _stopping_rule(self, data):
-        before = self.lower_bound_ if self._resumes() else -np.inf
-        return Tolerance(
-            self.max_iter, self.tol, before=before, verbose=self.verbose,
-            verbose_interval=self.verbose_interval,
-        )  # fmt: skip
-
-    def _warn_of_end(self, rule):
-        if not rule.converged and self.max_iter > 0:
-            warn("EM did not converge. Try a larger max_iter or tol.", ConvergenceWarning)
-
     def _initial_models(self, data):
         random_state = check_random_state(self.random_state)
-        # A stream shows its columns when it is read.
         tables = list(sample_of(data).tables())
         table = tables[0].joined(tables) if len(tables) > 1 else tables[0]
-        self.n_features_in_ = table.X.shape[1]
         for _ in range(self.n_init):
             yield self._initial_model(table, random_state)
 
     def _initial_model_online(self, table):
-        self.n_features_in_ = table.X.shape[1]
         return self._initial_model(table, check_random_state(self.random_state))
 
     def _initial_model(self, table, random_state):
@@ -234,6 +200,8 @@ class MixtureOfModels(Estimator):
         data. Candidates are chosen one after another, each time the one under which the
         observations become likeliest.
         """
+        # A stream shows its columns when it is read.
+        self.n_features_in_ = table.X.shape[1]
         weights = table.sample_weight
         counted = np.arange(len(table)) if weights is None else np.flatnonzero(weights)
         if len(counted) < self.n_components:
@@ -243,7 +211,7 @@ class MixtureOfModels(Estimator):
             )
         compared = random_state.permutation(counted)[:_COMPARED]
         singles = [table.part(i, i + 1) for i in compared]
-        shown = table.joined(singles) if len(singles) > 1 else singles[0]
+        shown = table.joined(singles)
         whole = self._member()._initial_model_online(table)
         whole = algebra.fit(whole, shown, StoppingRule(_ITERATIONS)).model
         tried = singles[: _CANDIDATES * self.n_components]
@@ -257,10 +225,7 @@ class MixtureOfModels(Estimator):
             chosen.append(int(np.argmax(totals)))
             best = np.maximum(best, scores[chosen[-1]])
         weights = np.full(self.n_components, 1.0 / self.n_components)
-        return ModelMixture(
-            weights, [candidates[i] for i in chosen], fixed=self._fixed_names(("weights",)),
-            n_jobs=self.n_jobs,
-        )  # fmt: skip
+        return self._make_model(weights, [candidates[i] for i in chosen])
 
     # Using the model -------------------------------------------------------------------------
 
@@ -297,11 +262,15 @@ class MixtureOfModels(Estimator):
         horizon : optional
             The size of an observation, such as the length of a sequence; by default as learned.
         """
-        check_is_fitted(self)
-        if n_samples < 1:
-            raise ValueError(f"n_samples must be 1 or more; got {n_samples}.")
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        rng = self._generator_to_draw(n_samples)
         return self._model().draw(n_samples, rng, horizon)
+
+
+def _copy_columns(one, other):
+    """Tell ``other`` the number and the names of the columns that ``one`` knows of."""
+    for name in ("n_features_in_", "feature_names_in_"):
+        if hasattr(one, name):
+            setattr(other, name, getattr(one, name))
 
 
 def _near(whole, observation):

@@ -5,18 +5,16 @@ It uses the :class:`~fastem.model.Model` interface of its members and nothing el
 
 from __future__ import annotations
 
-import functools
 import operator
 
 import numpy as np
 from scipy.special import logsumexp
 
 from .. import checks
-from ..components import Components, Gains
+from ..components import Gains, WeightedComponents
 from ..kernels.mixture.online import LEAST_SHARE
 from ..model import Model
-from ..revival import revival
-from ..statistics import Expectation, Statistics, mix_horizons
+from ..statistics import Expectation, Statistics, join, mix_horizons, split
 
 __all__ = ["Horizons", "ModelMixture"]
 
@@ -37,7 +35,7 @@ class Horizons(tuple):
         return Horizons((mix_horizons(x, y, 1.0 - s, s) for x, y, s in triples), mass)
 
 
-class ModelMixture(Components, Model):
+class ModelMixture(WeightedComponents, Model):
     """A mixture ``p(v) = Σ_k w_k p_k(v)``. The member, and what it hides, are hidden.
 
     Parameters
@@ -51,7 +49,6 @@ class ModelMixture(Components, Model):
         Threads of the members.
     """
 
-    weights: np.ndarray
     members: tuple[Model, ...]
     fixed: frozenset[str]
 
@@ -68,16 +65,18 @@ class ModelMixture(Components, Model):
 
     def expect(self, data) -> Expectation:
         """``S(V|Θ)``: responsibilities ``γ_k``, and statistics of the members weighted by them."""
-        parts = [part for part in map(self._expect_table, self.tables(data)) if part is not None]
+        parts = [
+            self._expect_table(table)
+            for table in self.tables(data)
+            if table.sample_weight is None or table.sample_weight.any()
+        ]
         if not parts:
             raise ValueError("The sample weights sum to zero: there is nothing to learn from.")
-        return functools.reduce(operator.add, parts)
+        return sum(parts[1:], parts[0])
 
-    def own(self, horizon=None) -> Statistics:
-        """``S(Θ) = (w_k, w_k S(Θ_k))``."""
-        horizons = self._horizons(horizon)
-        parts = (m.own(h) * w for m, h, w in zip(self.members, horizons, self.weights, strict=True))
-        return _joined(self.weights, parts)
+    def own_of(self, mass, horizon=None) -> Statistics:
+        """``(s_k, s_k S(Θ_k))`` for the masses ``s``; for the weights it is ``S(Θ)``."""
+        return self._joined(mass, self._each("own", self._horizons(horizon)))
 
     def maximize(self, statistics: Statistics) -> ModelMixture:
         """``M(S)``: ``w_k ∝ s_k``, and each member at the maximum of its own statistics."""
@@ -87,19 +86,16 @@ class ModelMixture(Components, Model):
             member.maximize(part) if m > least else member
             for member, part, m in zip(self.members, parts, mass, strict=True)
         ]
-        weights = self.weights
-        if "weights" not in self.fixed:
-            weights = np.maximum(mass, least)
-            weights = weights / weights.sum()
+        weights = np.maximum(mass, least)
+        weights = self.weights if "weights" in self.fixed else weights / weights.sum()
         return self._with(weights, members)
 
     def log_joint(self, statistics: Statistics) -> float:
         """``Q(S, Θ) = Σ_k s_k log w_k + Q(S_k, Θ_k)``."""
         mass, parts = self._split(statistics)
-        seen = mass > 0
-        choice = float(mass[seen] @ self._log_weights[seen])
-        pairs = zip(self.members, parts, seen, strict=True)
-        return choice + sum(member.log_joint(part) for member, part, s in pairs if s)
+        seen = np.flatnonzero(mass > 0)
+        choice = float(mass[seen] @ self.log_weights[seen])
+        return choice + sum(self.members[k].log_joint(parts[k]) for k in seen)
 
     # Inference --------------------------------------------------------------------------------
 
@@ -108,9 +104,8 @@ class ModelMixture(Components, Model):
 
     def log_joints(self, data) -> np.ndarray:
         """``log w_k + log p_k(v)`` for each member and observation."""
-        return self._log_weights[:, None] + np.stack(
-            [m.log_likelihoods(data) for m in self.members]
-        )
+        log_likelihoods = [member.log_likelihoods(data) for member in self.members]
+        return self.log_weights[:, None] + np.stack(log_likelihoods)
 
     def log_likelihoods(self, data) -> np.ndarray:
         """The log-likelihood of each observation."""
@@ -118,8 +113,14 @@ class ModelMixture(Components, Model):
 
     def responsibilities(self, data) -> np.ndarray:
         """The probability of each member for each observation, (n_observations, K)."""
+        return self._posteriors(data)[0].T
+
+    def _posteriors(self, data):
+        """The probability of each member for each observation, and the log-likelihoods."""
         log_joints = self.log_joints(data)
-        return np.exp(log_joints - logsumexp(log_joints, axis=0)).T
+        totals = logsumexp(log_joints, axis=0)
+        # Where no member allows an observation, its probabilities are zero, and not NaN.
+        return np.exp(log_joints - np.where(np.isfinite(totals), totals, 0.0)), totals
 
     def draw(self, n_samples, rng, horizon=None):
         """Observations from the model, those of the first member first."""
@@ -127,62 +128,74 @@ class ModelMixture(Components, Model):
         members = zip(self.members, counts, self._horizons(horizon), strict=True)
         drawn = [m.draw(int(n), rng, h) for m, n, h in members if n > 0]
         tables = [table for data in drawn for table in self.tables(data)]
-        return tables[0].joined(tables) if len(tables) > 1 else tables[0]
+        return tables[0].joined(tables)
 
     def _expect_table(self, table):
-        """The expectation over one table; None if all weights are zero."""
-        log_joints = self.log_joints(table)
-        totals = logsumexp(log_joints, axis=0)
+        """The expectation over one table, some of whose weights are positive."""
+        posteriors, totals = self._posteriors(table)
         w = np.ones(len(table)) if table.sample_weight is None else table.sample_weight
         weight = float(w.sum())
-        if not weight > 0:
-            return None
         # An observation of no weight is left out, whatever it is.
         score = float(totals[w > 0] @ w[w > 0]) / weight
-        possible = np.where(np.isfinite(totals), totals, 0.0)
-        gamma = np.exp(log_joints - possible) * w
+        gamma = posteriors * w
         mass = gamma.sum(axis=1) / weight
         # A member that is responsible for nothing has statistics of no mass, in the right shapes.
         expectations = [
             m.expect(table.reweighted(g) if g.any() else table)
             for m, g in zip(self.members, gamma, strict=True)
         ]
-        parts = (e.statistics * m for e, m in zip(expectations, mass, strict=True))
+        statistics = self._joined(mass, (e.statistics for e in expectations))
         horizons = Horizons((e.horizon for e in expectations), mass)
-        return Expectation(_joined(mass, parts), score, weight, horizons)
+        return Expectation(statistics, score, weight, horizons)
 
     # Parameters and statistics ------------------------------------------------------------------
 
     @property
-    def _log_weights(self):
-        with np.errstate(divide="ignore"):
-            return np.log(self.weights)
+    def _prefixes(self):
+        return [f"member{k}_" for k in range(len(self.members))]
+
+    def _each(self, method, *arguments):
+        """What ``method`` of each member returns for the member's item of each argument."""
+        items = zip(self.members, *arguments, strict=True)
+        return [getattr(member, method)(*its_own) for member, *its_own in items]
 
     @property
     def parameters(self) -> dict[str, np.ndarray]:
         """All parameters by name: ``weights``, and ``member0_...`` and so on."""
-        return dict(_named("weights", self.weights, (m.parameters for m in self.members)))
+        members = join((member.parameters for member in self.members), self._prefixes)
+        return {"weights": self.weights, **members}
 
     def with_parameters(self, parameters) -> ModelMixture:
         """The same kind of model with other parameters."""
-        parts = [_part(parameters, k) for k in range(len(self.members))]
-        pairs = zip(self.members, parts, strict=True)
-        return self._with(parameters["weights"], [m.with_parameters(p) for m, p in pairs])
+        members = self._each("with_parameters", split(parameters, self._prefixes))
+        return self._with(parameters["weights"], members)
 
     def _with(self, weights, members):
         return ModelMixture(weights, members, fixed=self.fixed, n_jobs=self.n_jobs)
 
+    def _with_members(self, members):
+        """The same weights; the model itself if these are its members."""
+        same = all(map(operator.is_, members, self.members))
+        return self if same else self._with(self.weights, members)
+
     def with_n_jobs(self, n_jobs):
         return ModelMixture(self.weights, self.members, fixed=self.fixed, n_jobs=n_jobs)
 
+    def _joined(self, mass, parts):
+        """Statistics of the mixture, from masses and the members' for a mass of one."""
+        weighted = (part * m for part, m in zip(parts, mass, strict=True))
+        return Statistics(mass=mass, **join(weighted, self._prefixes))
+
     def _split(self, statistics):
-        mass = checks.block(checks.statistics_of(statistics), "mass", self.weights.shape)
-        return mass, [Statistics(**_part(statistics, k)) for k in range(len(mass))]
+        """The masses, and the statistics of each member."""
+        mass = self._mass(statistics)
+        return mass, [Statistics(**part) for part in split(statistics, self._prefixes)]
 
     def check_statistics(self, statistics: Statistics) -> None:
         """Raise ``ValueError`` unless these are finite statistics of such a model."""
-        for member, part in zip(self.members, self._split(statistics)[1], strict=True):
-            member.check_statistics(part)
+        mass, parts = self._split(statistics)
+        checks.finite("The statistics 'mass'", mass)
+        self._each("check_statistics", parts)
 
     def check_same_kind(self, other) -> None:
         """Raise ``ValueError`` unless ``other`` is a mixture of as many models of the same kind."""
@@ -194,72 +207,37 @@ class ModelMixture(Components, Model):
         return horizon if isinstance(horizon, Horizons) else Horizons([horizon] * len(self.members))
 
     def with_horizon(self, horizon) -> ModelMixture:
-        pairs = zip(self.members, self._horizons(horizon), strict=True)
-        return self._with(self.weights, [m.with_horizon(h) for m, h in pairs])
+        return self._with_members(self._each("with_horizon", self._horizons(horizon)))
 
     def after_learning_from(self, table, n_before) -> ModelMixture:
         members = [member.after_learning_from(table, n_before) for member in self.members]
-        return self._with(self.weights, members)
-
-    def revived(self, inertia, gained, observation, horizon=None) -> Statistics:
-        more = revival(inertia["mass"], gained["mass"], observation)
-        if not more.any():
-            return inertia
-        triples = zip(self.members, self._horizons(horizon), more, strict=True)
-        return inertia + _joined(more, (m.own(h) * more_k for m, h, more_k in triples))
+        return self._with_members(members)
 
     def rules_out(self, statistics) -> bool:
         mass, parts = self._split(statistics)
-        seen = mass > 0
-        members = zip(self.members, parts, seen, strict=True)
-        return bool((seen & (self.weights == 0)).any()) or any(
-            member.rules_out(part) for member, part, s in members if s
+        return any(
+            self.weights[k] == 0 or self.members[k].rules_out(parts[k])
+            for k in np.flatnonzero(mass > 0)
         )
 
     def without_noise(self) -> ModelMixture:
-        members = [member.without_noise() for member in self.members]
-        same = all(one is other for one, other in zip(members, self.members, strict=True))
-        return self if same else self._with(self.weights, members)
+        return self._with_members(self._each("without_noise"))
 
     # Alignment: see Components ------------------------------------------------------------------
 
-    @property
-    def n_components(self) -> int:
-        """The number of members."""
-        return len(self.members)
-
     def matching_gains(self, other, horizon=None) -> Gains:
         """``w_h (log w̃_l + Q(S(Θ_h), Θ̃_l))``, each member brought to the other first."""
-        gains = np.full((len(self.members), len(other.members)), -np.inf)
-        for h, (member, size) in enumerate(zip(self.members, self._horizons(horizon), strict=True)):
+        gains = np.zeros((len(self.members), len(other.members)))
+        horizons, log_weights = self._horizons(horizon), other.log_weights
+        for h in np.flatnonzero(self.weights):
             for l, partner in enumerate(other.members):
-                own = member.brought_to(partner, size).own(size)
-                if not partner.rules_out(own):
-                    value = other._log_weights[l] + partner.log_joint(own)
-                    gains[h, l] = self.weights[h] * value if self.weights[h] > 0 else 0.0
+                own = self.members[h].brought_to(partner, horizons[h]).own(horizons[h])
+                value = -np.inf if partner.rules_out(own) else partner.log_joint(own)
+                gains[h, l] = self.weights[h] * (log_weights[l] + value)
         return Gains(gains)
 
     def reordered(self, order) -> ModelMixture:
         return self._with(self.weights[order], [self.members[k] for k in order])
 
     def arranged(self, other, horizon=None) -> ModelMixture:
-        triples = zip(self.members, other.members, self._horizons(horizon), strict=True)
-        members = [m.brought_to(partner, h) for m, partner, h in triples]
-        same = all(one is two for one, two in zip(members, self.members, strict=True))
-        return self if same else self._with(self.weights, members)
-
-
-def _named(name, first, parts):
-    yield name, first
-    for k, part in enumerate(parts):
-        for inner, value in part.items():
-            yield f"member{k}_{inner}", value
-
-
-def _joined(mass, parts):
-    return Statistics(**dict(_named("mass", mass, parts)))
-
-
-def _part(named, k):
-    prefix = f"member{k}_"
-    return {name[len(prefix) :]: v for name, v in named.items() if name.startswith(prefix)}
+        return self._with_members(self._each("brought_to", other.members, self._horizons(horizon)))

@@ -95,7 +95,6 @@ def test_both_ways_to_draw_documents_have_the_same_law(monkeypatch):
     lengths = np.tile([3, 40], 4000)
     word_by_word = model.draw(8000, np.random.default_rng(0), lengths).toarray()
     monkeypatch.setattr(drawing, "MOST_WORDS", 1000)
-    monkeypatch.setattr("fastem.dirichlet.model.MOST_WORDS", 1000)
     at_once = model.draw(8000, np.random.default_rng(1), lengths).toarray()
     np.testing.assert_array_equal(at_once.sum(axis=1), lengths)
     total = alpha.sum()
@@ -122,7 +121,7 @@ def test_rows_of_many_words_of_the_family_are_drawn():
 
 
 def test_rows_of_the_family_in_parts_have_their_length(monkeypatch):
-    monkeypatch.setattr("fastem.families.compound_dirichlet.MOST_WORDS", 100)
+    monkeypatch.setattr(drawing, "MOST_WORDS", 100)
     family = DirichletMultinomial(n_trials=30)
     drawn = family.draw({"alphas": np.ones((2, 4))}, [0, 1] * 20, np.random.default_rng(0))
     assert (drawn.sum(axis=1) == 30).all()

@@ -5,8 +5,13 @@ import itertools
 import numpy as np
 import pytest
 from scipy.special import logsumexp
+from sklearn.exceptions import ConvergenceWarning
 
 import fastem
+from fastem.families import Poisson
+from fastem.mixture.model import MixtureModel
+from fastem.mixture_of_models.model import ModelMixture
+from fastem.statistics import Statistics
 
 
 def agreement(labels, truth):
@@ -73,7 +78,7 @@ def test_answers_are_those_of_the_members():
     model = fastem.MixtureOfModels(
         fastem.GaussianHMM(2, random_state=0), 2, random_state=1, max_iter=5, tol=0
     )
-    with pytest.warns(fastem.mixture_of_models.estimators.ConvergenceWarning):
+    with pytest.warns(ConvergenceWarning):
         model.fit(X)
     joint = np.log(model.weights_) + np.array(
         [[member.score(x) for member in model.members_] for x in X]
@@ -105,3 +110,31 @@ def test_settings_that_cannot_be():
         fastem.MixtureOfModels(fastem.GaussianMixture(1), 4).fit(X)
     with pytest.raises(TypeError, match="unexpected keyword argument 'lengths'"):
         fastem.MixtureOfModels(fastem.GaussianMixture(1), 2).fit(X, lengths=[1, 2])
+
+
+def poissons(weights, rates):
+    """A mixture of models, each of which is one Poisson distribution."""
+    members = [MixtureModel(Poisson().with_zeros(), [1.0], {"rates": [[rate]]}) for rate in rates]
+    return ModelMixture(weights, members)
+
+
+def test_an_observation_that_no_member_allows_has_no_posterior():
+    model = poissons([0.5, 0.5], [0.0, 0.0])
+    X = np.array([[0.0], [3.0]])
+    assert model.log_likelihoods(X).tolist() == [0.0, -np.inf]
+    np.testing.assert_array_equal(model.responsibilities(X), [[0.5, 0.5], [0.0, 0.0]])
+
+
+def test_a_member_of_no_weight_gains_nothing_from_any_partner():
+    one, other = poissons([1.0, 0.0], [0.0, 2.0]), poissons([0.5, 0.5], [0.0, 1.0])
+    gains = one.matching_gains(other).pairs
+    np.testing.assert_allclose(gains, [[np.log(0.5), np.log(0.5) - 1.0], [0.0, 0.0]])
+
+
+def test_statistics_of_a_mass_that_is_not_finite_are_refused():
+    model = poissons([0.5, 0.5], [1.0, 2.0])
+    own = model.own()
+    model.check_statistics(own)
+    wrong = Statistics(**{**own, "mass": [0.5, np.nan]})
+    with pytest.raises(ValueError, match="The statistics 'mass' contains NaN or infinity"):
+        model.check_statistics(wrong)
