@@ -16,20 +16,12 @@ from ..lengths import Lengths
 from ..notices import warn
 from ..sklearn_compat import Interval, StrOptions, fit_context
 from ..stopping import Tolerance
-from .checks import (
-    AXES,
-    as_numbers,
-    check_constant,
-    check_covariance,
-    check_entries,
-    check_system,
-    check_times,
-    promoted,
-)
+from . import checks
+from .checks import AXES, NAMES, VARYING, check_constant, check_times, promoted
 from .data import Observations, as_observations, as_table
 from .em import pykalman_em
 from .initialization import initial_parameters
-from .model import NAMES, KalmanModel, NoDensityError
+from .model import KalmanModel, NoDensityError
 from .stream import KalmanStream
 
 __all__ = ["KalmanFilter"]
@@ -195,32 +187,13 @@ initial_state_covariance_ : ndarray
     _learns_sequences = True
 
     def __init__(
-        self,
-        transition_matrices=None,
-        observation_matrices=None,
-        transition_covariance=None,
-        observation_covariance=None,
-        transition_offsets=None,
-        observation_offsets=None,
-        initial_state_mean=None,
-        initial_state_covariance=None,
-        random_state=None,
-        em_vars=None,
-        n_dim_state=None,
-        n_dim_obs=None,
-        *,
-        tol=1e-4,
-        max_iter=100,
-        fixed=(),
-        transition_covariance_type="full",
-        observation_covariance_type="full",
-        warm_start=False,
-        learning_rate=DEFAULT_RATE,
-        batch_size=None,
-        memory="model",
-        verbose=0,
-        n_jobs=None,
-    ):
+        self, transition_matrices=None, observation_matrices=None, transition_covariance=None,
+        observation_covariance=None, transition_offsets=None, observation_offsets=None,
+        initial_state_mean=None, initial_state_covariance=None, random_state=None, em_vars=None,
+        n_dim_state=None, n_dim_obs=None, *, tol=1e-4, max_iter=100, fixed=(),
+        transition_covariance_type="full", observation_covariance_type="full", warm_start=False,
+        learning_rate=DEFAULT_RATE, batch_size=None, memory="model", verbose=0, n_jobs=None,
+    ):  # fmt: skip
         self.transition_matrices = transition_matrices
         self.observation_matrices = observation_matrices
         self.transition_covariance = transition_covariance
@@ -246,10 +219,7 @@ initial_state_covariance_ : ndarray
         self.n_jobs = n_jobs
         # pykalman says the sizes as soon as they are known, and at once if they contradict.
         sizes = self._sizes()
-        if n_dim_state is None and "d" in sizes:
-            self.n_dim_state = sizes["d"]
-        if n_dim_obs is None and "p" in sizes:
-            self.n_dim_obs = sizes["p"]
+        self.n_dim_state, self.n_dim_obs = sizes.get("d"), sizes.get("p")
 
     # The model -------------------------------------------------------------------------------
 
@@ -263,18 +233,17 @@ initial_state_covariance_ : ndarray
                 shape = (1,) * (len(axes) - np.ndim(value)) + np.shape(value)
                 for axis, size in zip(axes, shape[len(shape) - len(axes) :], strict=True):
                     said[axis].setdefault(size, name)
-        for axis, name in (("d", "n_dim_state"), ("p", "n_dim_obs")):
+        for axis, name, what in (
+            ("d", "n_dim_state", "states"),
+            ("p", "n_dim_obs", "observed coordinates"),
+        ):
             value = getattr(self, name, None)
             if value is not None:
                 said[axis].setdefault(value, name)
-        sizes = {}
-        for axis, what in (("d", "states"), ("p", "observed coordinates")):
             if len(said[axis]) > 1:
-                found = ", ".join(f"{size} in {name}" for size, name in said[axis].items())
+                found = ", ".join(f"{size} in {where}" for size, where in said[axis].items())
                 raise ValueError(f"The parameters differ in the number of {what}: {found}.")
-            if said[axis]:
-                sizes[axis] = next(iter(said[axis]))
-        return sizes
+        return {axis: next(iter(values)) for axis, values in said.items() if values}
 
     def _given(self):
         """The parameters that have a value before anything is learned, by name."""
@@ -297,18 +266,14 @@ initial_state_covariance_ : ndarray
     def _parameters(self, n_columns=None):
         """All parameters as they are now: learned, given, or pykalman's defaults."""
         if self._has_learned():
-            return {name: as_numbers(f"{name}_", getattr(self, f"{name}_")) for name in NAMES}
-        sizes = self._sizes()
-        d, p = sizes.get("d", 1), sizes.get("p", n_columns or 1)
+            return {
+                name: checks.as_numbers(f"{name}_", getattr(self, f"{name}_")) for name in NAMES
+            }
+        sizes = {"d": 1, "p": n_columns or 1, **self._sizes()}
+        shapes = {name: [sizes[axis] for axis in axes] for name, axes in AXES.items()}
         defaults = {
-            "transition_matrices": np.eye(d),
-            "transition_offsets": np.zeros(d),
-            "transition_covariance": np.eye(d),
-            "observation_matrices": np.eye(p, d),
-            "observation_offsets": np.zeros(p),
-            "observation_covariance": np.eye(p),
-            "initial_state_mean": np.zeros(d),
-            "initial_state_covariance": np.eye(d),
+            name: np.zeros(shape) if len(shape) == 1 else np.eye(*shape)
+            for name, shape in shapes.items()
         }
         return {**defaults, **self._given()}
 
@@ -316,15 +281,9 @@ initial_state_covariance_ : ndarray
 
     def _fixed(self):
         """``fixed`` as a dict: for each name True, or which of its entries stay."""
-        fixed = self.fixed
-        if isinstance(fixed, str):
-            fixed = (fixed,)
-        if not isinstance(fixed, dict):
-            fixed = dict.fromkeys(fixed, True)
-        for name in fixed:
-            if name not in NAMES:
-                raise ValueError(f"fixed: {name!r} is not one of the parameters {tuple(NAMES)}.")
-        # Nothing is said by a plain False.
+        names = self._fixed_names(NAMES)
+        fixed = self.fixed if isinstance(self.fixed, dict) else dict.fromkeys(names, True)
+        # A plain False says nothing.
         return {name: held for name, held in fixed.items() if np.ndim(held) or held}
 
     def _free(self, fixed):
@@ -338,12 +297,9 @@ initial_state_covariance_ : ndarray
 
     def _held(self, parameters):
         """What ``fit`` and ``partial_fit`` leave alone, as the model is told: see the class."""
-        fixed = {
-            name: check_entries(name, entries, parameters[name].shape)
-            for name, entries in self._fixed().items()
-        }
-        free = self._free(fixed)
-        return {name: fixed.get(name, False) if name in free else True for name in NAMES}
+        fixed = self._fixed()
+        held, free = checks.check_held(fixed, parameters), self._free(fixed)
+        return {name: held[name] if name in free else True for name in NAMES}
 
     def _say_what_is_learned(self, n_columns, *, resumed):
         """Warn where this is not what fastem 0.1 did, and where there is nothing to learn."""
@@ -398,20 +354,16 @@ initial_state_covariance_ : ndarray
         # Parameters that change with time can be kept, if not learned.
         return self._make_model(self._parameters())
 
-    def _learner(self, parameters):
-        """A model that knows what it leaves alone; it is constant in time."""
+    def _learner(self, parameters, held=None):
+        """A model, constant in time, that knows what it leaves alone."""
         check_constant(parameters)
-        return self._make_model(parameters, self._held(parameters))
+        return self._make_model(parameters, self._held(parameters) if held is None else held)
 
     def _model(self) -> KalmanModel:
         """The model that the attributes describe."""
-        if self._has_learned():
-            return self._learner(self._parameters())
-        # Of filters that were never fitted nothing is known but what is given: in combining
-        # several, that is what is to be combined.
-        parameters = self._parameters()
-        check_constant(parameters)
-        return self._make_model(parameters, {**dict.fromkeys(_OFFSETS, True), **self._fixed()})
+        # Filters that were never fitted are combined as they were given, except for the offsets.
+        given = None if self._has_learned() else {**dict.fromkeys(_OFFSETS, True), **self._fixed()}
+        return self._learner(self._parameters(), given)
 
     def _inferring_model(self, n_columns=None) -> KalmanModel:
         """The model for everything but learning."""
@@ -470,10 +422,8 @@ initial_state_covariance_ : ndarray
             seed = check_random_state(self.random_state).randint(2**31)
             found = initial_parameters(sequences, d, np.random.default_rng(seed))
             parameters = {**found, **given}
-        for kind, name in (
-            (self.transition_covariance_type, "transition_covariance"),
-            (self.observation_covariance_type, "observation_covariance"),
-        ):
+        for name in ("transition_covariance", "observation_covariance"):
+            kind = getattr(self, f"{name}_type")
             if name not in given and kind != "full":
                 variances = np.diag(parameters[name])
                 parameters[name] = np.diag(
@@ -593,17 +543,14 @@ initial_state_covariance_ : ndarray
         sequences = self._sequences(X)
         parameters = self._parameters(sequences.X.shape[1])
         for name in sorted(free):
-            axes = len(AXES[name])
-            if parameters[name].ndim != axes:
+            n_axes, n_learned = parameters[name].ndim, len(AXES[name])
+            if n_axes != n_learned:
                 warn(
-                    f"{name} has {parameters[name].ndim} dimensions now; after fitting, it will "
-                    f"have {axes}.",
+                    f"{name} has {n_axes} dimensions now; after fitting, it will have {n_learned}.",
                     UserWarning,
                 )
-        entries = {
-            name: check_entries(name, held, parameters[name].shape) for name, held in fixed.items()
-        }
-        entries = {name: held for name, held in entries.items() if name in free}
+        held = checks.check_held(fixed, parameters)
+        entries = {name: held[name] for name in fixed if name in free}
         model = self._make_model(parameters)
         check_times(model.parameters, int(sequences.lengths.max()))
         model = pykalman_em(model, sequences, n_iter, free, entries)
@@ -656,17 +603,10 @@ initial_state_covariance_ : ndarray
         return self._infer(X, smooth=True)
 
     def filter_update(
-        self,
-        filtered_state_mean,
-        filtered_state_covariance,
-        observation=None,
-        transition_matrix=None,
-        transition_offset=None,
-        transition_covariance=None,
-        observation_matrix=None,
-        observation_offset=None,
-        observation_covariance=None,
-    ):
+        self, filtered_state_mean, filtered_state_covariance, observation=None,
+        transition_matrix=None, transition_offset=None, transition_covariance=None,
+        observation_matrix=None, observation_offset=None, observation_covariance=None,
+    ):  # fmt: skip
         """From the filtered state at one step to that at the next.
 
         Parameters
@@ -684,25 +624,19 @@ observation_offset, observation_covariance : array-like, optional
         mean, covariance : ndarray
         """
         parameters = dict(self._inferring_model().parameters)
-        named = {
-            "transition_matrices": transition_matrix,
-            "transition_offsets": transition_offset,
-            "transition_covariance": transition_covariance,
-            "observation_matrices": observation_matrix,
-            "observation_offsets": observation_offset,
-            "observation_covariance": observation_covariance,
-        }
-        for name, value in named.items():
+        given = (transition_matrix, transition_offset, transition_covariance,
+                 observation_matrix, observation_offset, observation_covariance)  # fmt: skip
+        for name, value in zip(VARYING, given, strict=True):
             if value is not None:
                 parameters[name] = promoted(name, value)
             if parameters[name].ndim > len(AXES[name]):
                 raise ValueError(f"{name} changes with time: give the one of this step.")
-        parameters = check_system(parameters)
+        parameters = checks.check_system(parameters)
         A, b, Q = (parameters[f"transition_{k}"] for k in ("matrices", "offsets", "covariance"))
         p, d = parameters["observation_matrices"].shape
         mean = _state("filtered_state_mean", filtered_state_mean, (d,))
         covariance = _state("filtered_state_covariance", filtered_state_covariance, (d, d))
-        check_covariance("filtered_state_covariance", covariance)
+        checks.check_covariance("filtered_state_covariance", covariance)
         # The next state, before it is observed, is the first state of a sequence of one step.
         parameters["initial_state_mean"] = A @ mean + b
         spread = A @ covariance @ A.T
@@ -710,10 +644,8 @@ observation_offset, observation_covariance : array-like, optional
         if observation is None:
             observation = np.full(p, np.nan)
         row = np.ma.atleast_1d(observation).reshape(1, -1)
-        model = self._make_model(parameters)
-        means, covariances, _, _ = model.infer(
-            row if np.ma.isMaskedArray(observation) else np.asarray(row), False
-        )
+        row = row if np.ma.isMaskedArray(observation) else np.asarray(row)
+        means, covariances, _, _ = self._make_model(parameters).infer(row, False)
         return means[0], covariances[0]
 
     def loglikelihood(self, X):
@@ -796,24 +728,25 @@ observation_offset, observation_covariance : array-like, optional
         check_times(model.parameters, n_timesteps)
         rng = check_random_state(self.random_state if random_state is None else random_state)
 
-        def at(letter, axes, t):
-            value = getattr(model, letter)
-            return value[t] if value.ndim > axes else value
-
+        steps = np.arange(n_timesteps)
+        A, b, Q, C, c, R = (
+            checks.at_times(name, model.parameters[name], steps[1:] - 1 if is_transition else steps)
+            for name, is_transition in ((name, name.startswith("transition")) for name in VARYING)
+        )
         d, p = model.A.shape[-1], model.C.shape[-2]
         if initial_state is not None:
             initial_state = _state("initial_state", initial_state, (d,))
         states, observations = np.zeros((n_timesteps, d)), np.zeros((n_timesteps, p))
-        for t in range(n_timesteps):
+        for t in steps:
             if t > 0:
-                states[t] = at("A", 2, t - 1) @ states[t - 1] + at("b", 1, t - 1)
-                states[t] += rng.multivariate_normal(np.zeros(d), at("Q", 2, t - 1))
+                states[t] = A[t - 1] @ states[t - 1] + b[t - 1]
+                states[t] += rng.multivariate_normal(np.zeros(d), Q[t - 1])
             elif initial_state is None:
                 states[0] = rng.multivariate_normal(model.m, model.V)
             else:
                 states[0] = initial_state
-            observations[t] = at("C", 2, t) @ states[t] + at("c", 1, t)
-            observations[t] += rng.multivariate_normal(np.zeros(p), at("R", 2, t))
+            observations[t] = C[t] @ states[t] + c[t]
+            observations[t] += rng.multivariate_normal(np.zeros(p), R[t])
         return states, np.ma.array(observations)
 
 
@@ -835,7 +768,7 @@ def _named(em_vars):
 
 def _state(name, value, shape):
     """A mean or covariance of a state that is passed as an argument."""
-    array = as_numbers(name, value)
+    array = checks.as_numbers(name, value)
     if array.size == 1:
         array = array.reshape((1,) * len(shape))
     if array.shape != shape:
