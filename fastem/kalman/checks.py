@@ -11,9 +11,9 @@ import numpy as np
 from .. import checks
 from ..statistics import Moments
 
-__all__ = ["AXES", "NAMES", "VARYING", "as_numbers", "at_times", "check_constant",
-           "check_covariance", "check_held", "check_statistics", "check_system", "check_times",
-           "promoted"]  # fmt: skip
+__all__ = ["AXES", "COVARIANCES", "NAMES", "VARYING", "as_numbers", "at_times",
+           "check_constant", "check_covariance", "check_held", "check_statistics", "check_system",
+           "check_times", "promoted"]  # fmt: skip
 
 # Each parameter: its letter in the formulas, and its axes when it is constant in time, which count
 # states (d) and observed coordinates (p). Kernels use this order.
@@ -32,7 +32,7 @@ NAMES = {name: letter for name, (letter, _) in _PARAMETERS.items()}
 AXES = {name: axes for name, (_, axes) in _PARAMETERS.items()}
 #: The parameters that may have time as a first axis.
 VARYING = tuple(name for name in AXES if not name.startswith("initial"))
-_COVARIANCES = tuple(name for name in AXES if name.endswith("covariance"))
+COVARIANCES = tuple(name for name in AXES if name.endswith("covariance"))
 
 # Rounding that a covariance is allowed, beside its largest entry.
 _ASYMMETRY, _LEAST_EIGENVALUE = 1e-8, -1e-10
@@ -89,18 +89,15 @@ def check_system(parameters, *, trusted=False) -> dict[str, np.ndarray]:
             overflow = " Squares of the data overflow: scale the columns to a moderate range."
             raise ValueError(f"{name} contains NaN or infinity.{overflow if trusted else ''}")
     if not trusted:
-        for name in _COVARIANCES:
+        for name in COVARIANCES:
             check_covariance(name, arrays[name])
     return arrays
 
 
 def _check_shape(name, array, sizes):
-    axes = AXES[name]
-    expected = tuple(sizes[axis] for axis in axes)
-    constant = array.ndim == len(axes)
-    may_vary = name in VARYING and array.ndim == len(axes) + 1
-    core = array.shape if constant else array.shape[1:]
-    if not (constant or may_vary) or core != expected:
+    expected = tuple(sizes[axis] for axis in AXES[name])
+    has_time = name in VARYING and array.ndim == len(expected) + 1
+    if array.shape[has_time:] != expected:
         more = ", or time as one more axis before" if name in VARYING else ""
         raise ValueError(
             f"{name} should have the shape {expected}{more}; got {array.shape}. By the last axes "
@@ -193,7 +190,7 @@ def _check_entries(name, entries, shape):
             f"fixed: the entries of {name} have the shape {given.shape}, but the parameter has "
             f"{shape}."
         )
-    if name in _COVARIANCES and given.ndim and (given != given.T).any():
+    if name in COVARIANCES and given.ndim and (given != given.T).any():
         raise ValueError(f"fixed: the entries of {name} must be held symmetrically.")
     return bool(given.all()) if given.all() or not given.any() else given
 

@@ -26,12 +26,8 @@ from .stream import KalmanStream
 
 __all__ = ["KalmanFilter"]
 
-_EM_VARS = (
-    "transition_covariance",
-    "observation_covariance",
-    "initial_state_mean",
-    "initial_state_covariance",
-)
+# What pykalman's em estimates by default.
+_EM_VARS = frozenset({"initial_state_mean", *checks.COVARIANCES})
 _OFFSETS = frozenset(name for name in AXES if name.endswith("offsets"))
 
 
@@ -219,7 +215,10 @@ initial_state_covariance_ : ndarray
         self.n_jobs = n_jobs
         # pykalman says the sizes as soon as they are known, and at once if they contradict.
         sizes = self._sizes()
-        self.n_dim_state, self.n_dim_obs = sizes.get("d"), sizes.get("p")
+        if n_dim_state is None:
+            self.n_dim_state = sizes.get("d")
+        if n_dim_obs is None:
+            self.n_dim_obs = sizes.get("p")
 
     # The model -------------------------------------------------------------------------------
 
@@ -250,13 +249,13 @@ initial_state_covariance_ : ndarray
         self._sizes()
         return {
             name: promoted(name, getattr(self, name))
-            for name in AXES
+            for name in NAMES
             if getattr(self, name) is not None
         }
 
     def _given_names(self):
         """The parameters that the user gave: not those that ``em`` put there."""
-        names = {name for name in AXES if getattr(self, name) is not None}
+        names = {name for name in NAMES if getattr(self, name) is not None}
         if not hasattr(self, "given_"):
             return names
         filled = vars(self).get("_filled", {})
@@ -728,10 +727,10 @@ observation_offset, observation_covariance : array-like, optional
         check_times(model.parameters, n_timesteps)
         rng = check_random_state(self.random_state if random_state is None else random_state)
 
-        steps = np.arange(n_timesteps)
+        transitions, steps = np.arange(n_timesteps - 1), np.arange(n_timesteps)
         A, b, Q, C, c, R = (
-            checks.at_times(name, model.parameters[name], steps[1:] - 1 if is_transition else steps)
-            for name, is_transition in ((name, name.startswith("transition")) for name in VARYING)
+            checks.at_times(name, model.parameters[name], times)
+            for name, times in zip(VARYING, 3 * [transitions] + 3 * [steps], strict=True)
         )
         d, p = model.A.shape[-1], model.C.shape[-2]
         if initial_state is not None:
