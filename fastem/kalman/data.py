@@ -199,13 +199,13 @@ def as_observations(X, lengths=None, sample_weight=None, n_columns=None, *, once
     return as_sequences(X, lengths, sample_weight, once=once, reader=reader)
 
 
-def as_table(X, lengths=None, sample_weight=None, n_columns=None) -> Observations:
+def as_table(X, lengths=None, n_columns=None) -> Observations:
     """The same for methods that do not accept a stream."""
     if is_sequence_stream(X):
         raise ValueError(
             "A stream is for learning and scoring; here, pass an array or a list of sequences."
         )
-    return as_observations(X, lengths, sample_weight, n_columns)
+    return as_observations(X, lengths, n_columns=n_columns)
 
 
 def _rows(X, name, n_columns):

@@ -146,7 +146,7 @@ initial_state_covariance_ : ndarray
     lengths_ : Lengths
         The lengths of the sequences last learned from.
     given_ : tuple of str
-        Of a filter that ``em`` has replaced the parameters of: those that were given before.
+        The parameters that were given before ``em`` replaced them.
     n_features_in_ : int
 
     Examples
@@ -213,7 +213,7 @@ initial_state_covariance_ : ndarray
         self.memory = memory
         self.verbose = verbose
         self.n_jobs = n_jobs
-        # pykalman says the sizes as soon as they are known, and at once if they contradict.
+        # As in pykalman, sizes are attributes as soon as they are known, and must not contradict.
         sizes = self._sizes()
         if n_dim_state is None:
             self.n_dim_state = sizes.get("d")
@@ -223,7 +223,7 @@ initial_state_covariance_ : ndarray
     # The model -------------------------------------------------------------------------------
 
     def _sizes(self):
-        """The sizes d and p, as far as the parameters given say them; they must agree."""
+        """The sizes d and p, where the given parameters determine them; they must agree."""
         said = {"d": {}, "p": {}}
         for name, axes in AXES.items():
             value = getattr(self, name)
@@ -295,13 +295,13 @@ initial_state_covariance_ : ndarray
         return {name for name in free if not np.all(fixed.get(name, False))}
 
     def _held(self, parameters):
-        """What ``fit`` and ``partial_fit`` leave alone, as the model is told: see the class."""
+        """The entries that ``fit`` and ``partial_fit`` leave alone: see the class."""
         fixed = self._fixed()
         held, free = checks.check_held(fixed, parameters), self._free(fixed)
         return {name: held[name] if name in free else True for name in NAMES}
 
-    def _say_what_is_learned(self, n_columns, *, resumed):
-        """Warn where this is not what fastem 0.1 did, and where there is nothing to learn."""
+    def _warn_about_learning(self, n_columns, *, resumed):
+        """Warn if this is not what fastem 0.1 learned, or if there is nothing to learn."""
         changes, fixed = [], self._fixed()
         if not self._free(fixed):
             warn(
@@ -316,7 +316,7 @@ initial_state_covariance_ : ndarray
                 changes.append(
                     f"{names}: given, and therefore not learned; fastem 0.1 learned them. To learn "
                     "them from what is given, name in em_vars all that is to be learned ('all' is "
-                    "everything, the offsets too); to keep them and hear no more of it, name them "
+                    "everything, the offsets too); to keep them without this warning, name them "
                     "in fixed."
                 )
         size = 1 if resumed or "d" in self._sizes() else n_columns
@@ -365,7 +365,7 @@ initial_state_covariance_ : ndarray
         return self._learner(self._parameters(), given)
 
     def _inferring_model(self, n_columns=None) -> KalmanModel:
-        """The model for everything but learning."""
+        """The model for inference, which may change with time."""
         unknown = self.transition_matrices is None and self.observation_matrices is None
         if unknown and not self._has_learned():
             warn(
@@ -395,7 +395,7 @@ initial_state_covariance_ : ndarray
         return self._sizes().get("p")
 
     def _check_data(self, X, lengths=None, sample_weight=None, *, reset, once=False):
-        """``X`` as checked sequences, or a stream of such."""
+        """``X`` as checked sequences, or a stream of them."""
         if isinstance(X, Remote):
             return X.checked(self, reset=reset)
         n_columns = self._sizes().get("p") if reset else self._n_columns()
@@ -408,7 +408,7 @@ initial_state_covariance_ : ndarray
     # Learning --------------------------------------------------------------------------------
 
     def _initial_model(self, data):
-        """The first model: what is given, and the data if nothing of the dynamics is."""
+        """The first model: as given, or from the data if no part of the dynamics is given."""
         data = sample_of(data)
         # How a stream is cut makes no difference.
         sequences = beginning(data.tables())[0] if data.is_stream else data
@@ -459,7 +459,7 @@ initial_state_covariance_ : ndarray
             vars(self).pop(name, None)
 
     def _check_fit(self, data):
-        self._say_what_is_learned(self._n_columns(), resumed=self._resumes())
+        self._warn_about_learning(self._n_columns(), resumed=self._resumes())
 
     def _initial_models(self, data):
         yield self._initial_model(data)
@@ -511,7 +511,7 @@ initial_state_covariance_ : ndarray
     def _online_tables(self, data, started):
         tables, first = super()._online_tables(data, started)
         n_columns = self._n_columns() if first is None else first.X.shape[1]
-        self._say_what_is_learned(n_columns, resumed=started)
+        self._warn_about_learning(n_columns, resumed=started)
         return tables, first
 
     def _initial_model_online(self, table):
@@ -564,8 +564,8 @@ initial_state_covariance_ : ndarray
 
     # Using the model -------------------------------------------------------------------------
 
-    def _sequences(self, X, lengths=None, sample_weight=None) -> Observations:
-        return as_table(X, lengths, sample_weight, self._n_columns())
+    def _sequences(self, X, lengths=None) -> Observations:
+        return as_table(X, lengths, self._n_columns())
 
     def _inferring(self, X, lengths=None):
         sequences = self._sequences(X, lengths)

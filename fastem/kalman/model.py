@@ -304,14 +304,12 @@ class KalmanModel(Model):
     @property
     def direct(self) -> bool:
         """Whether R has no safe factor, so that the filter works with the observations' own."""
-        for R in self.R.reshape(-1, *self.R.shape[-2:]):
-            try:
-                pivots = np.linalg.cholesky(R).diagonal() ** 2
-            except np.linalg.LinAlgError:
-                return True
-            if (pivots < _LEAST_PIVOT * R.diagonal()).any():
-                return True
-        return False
+        stack = self.R.reshape(-1, *self.R.shape[-2:])
+        try:
+            pivots = np.linalg.cholesky(stack).diagonal(axis1=1, axis2=2) ** 2
+        except np.linalg.LinAlgError:
+            return True
+        return bool((pivots < _LEAST_PIVOT * stack.diagonal(axis1=1, axis2=2)).any())
 
     def log_likelihoods(self, data) -> np.ndarray:
         """The log-likelihood of each sequence."""
@@ -321,8 +319,7 @@ class KalmanModel(Model):
         def one(part):
             self._filtered(sequences, part, room, True, out)
 
-        for _ in in_order(one, sequences.parts, self.n_jobs):
-            pass
+        list(in_order(one, sequences.parts, self.n_jobs))
         return out
 
     def infer(self, data, smooth, *, lags=False):
@@ -349,8 +346,9 @@ class KalmanModel(Model):
 
         They are taken in a kernel, unless single entries of parameters are held fixed.
         """
-        room, modes = self._room(table), self._modes()
-        if modes is None:
+        room = self._room(table)
+        checks.check_constant(self.parameters)
+        if not all(isinstance(held, bool) for held in self.held.values()):
             return super().learn(table, rates, batch_size, memory)
         size = len(table) if batch_size is None else batch_size
         check_batch_size(size)
@@ -365,7 +363,8 @@ class KalmanModel(Model):
         space = Workspace(*room)
         sequence, step, done, log_likelihood = entry.online(
             space.x, space.places, *table.rows, shares, table.weights, table.center, size,
-            np.array(rhos), modes, np.empty(0) if remembered is None else remembered.x,
+            np.array(rhos), np.array([self._mode(name) for name in NAMES]),
+            np.empty(0) if remembered is None else remembered.x,
         )  # fmt: skip
         if step == -2:
             raise ValueError(f"{_INFINITE} (at online step {done + 1})")
@@ -395,17 +394,9 @@ class KalmanModel(Model):
 
     # The maximum ------------------------------------------------------------------------------
 
-    def _modes(self):
-        """What the kernels do with each parameter; None if single entries are held."""
-        checks.check_constant(self.parameters)
-        if not all(isinstance(held, bool) for held in self.held.values()):
-            return None
-        return np.array(
-            [
-                FIXED if held else SHAPES[self.shapes.get(name, "full")]
-                for name, held in self.held.items()
-            ]
-        )
+    def _mode(self, name):
+        """What kernels do with a parameter of which no single entries are held."""
+        return FIXED if self.held[name] else SHAPES[self.shapes.get(name, "full")]
 
     def _regression(self, block):
         """W, w and N of ``y ~ N(W x + w, N)``."""
@@ -421,16 +412,15 @@ class KalmanModel(Model):
             return W, w, N
         # The first state has no matrix to learn.
         held = [self.held.get(name, True) for name in _REGRESSIONS[block]]
-        shape = self.shapes.get(_REGRESSIONS[block][-1], "full")
+        covariance = _REGRESSIONS[block][-1]
         if not all(isinstance(part, bool) for part in held):
             held = map(np.broadcast_to, held, (W.shape, w.shape, N.shape))
+            shape = self.shapes.get(covariance, "full")
             return constrained_regression(moments, W, w, N, *held, shape)
-        held_W, held_w, held_N = held
         arena = regression_arena(*W.shape)
         best = arena.regression
         best.put(scatter=moments.scatter[0], mean=moments.mean[0], W=W, w=w, N=N)
-        mode = FIXED if held_N else SHAPES[shape]
-        maximum(arena.x, *W.shape, n, not held_W, not held_w, mode)
+        maximum(arena.x, *W.shape, n, not held[0], not held[1], self._mode(covariance))
         return best.W, best.w, best.N
 
     def _log_density(self, block, moments):
@@ -487,7 +477,7 @@ _INFINITE = (
 
 
 def no_density(where="") -> str:
-    """The message for an observation whose covariance is singular."""
+    """The message for an observation of singular covariance."""
     return (
         f"The observation{where} has no density: its covariance C P Cᵀ + R is not positive "
         "definite. Give the observations some noise (observation_covariance)."
