@@ -190,7 +190,7 @@ def _check_entries(name, entries, shape):
             f"fixed: the entries of {name} have the shape {given.shape}, but the parameter has "
             f"{shape}."
         )
-    if name in COVARIANCES and given.ndim and (given != given.T).any():
+    if name in COVARIANCES and given.ndim and (given != np.swapaxes(given, -1, -2)).any():
         raise ValueError(f"fixed: the entries of {name} must be held symmetrically.")
     return bool(given.all()) if given.all() or not given.any() else given
 

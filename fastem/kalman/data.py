@@ -53,8 +53,6 @@ class Observations(Sequences):
         self.kinds[missing > 0] = PARTIAL
         self.kinds[missing == X.shape[1]] = MISSING
         super().__init__(X, lengths, sample_weight, missing=missing.any())
-        if self.sample_weight is not None:
-            self.sample_weight = np.ascontiguousarray(self.sample_weight)
 
     def part(self, first: int, last: int) -> Observations:
         """The sequences ``first .. last - 1``; their rows are not copied."""
@@ -79,7 +77,8 @@ class Observations(Sequences):
     @property
     def weights(self) -> np.ndarray:
         """What kernels are given: empty if all weights are one."""
-        return np.empty(0) if self.sample_weight is None else self.sample_weight
+        weights = self.sample_weight
+        return np.empty(0) if weights is None else np.ascontiguousarray(weights)
 
     @cached_property
     def center(self) -> np.ndarray:

@@ -332,13 +332,10 @@ initial_state_covariance_ : ndarray
 
     def _make_model(self, parameters, held=None):
         return KalmanModel(
-            parameters,
-            held=held,
-            transition_shape=self.transition_covariance_type,
+            parameters, held=held, transition_shape=self.transition_covariance_type,
             observation_shape=self.observation_covariance_type,
-            horizon=getattr(self, "lengths_", None),
-            n_jobs=self.n_jobs,
-        )
+            horizon=getattr(self, "lengths_", None), n_jobs=self.n_jobs,
+        )  # fmt: skip
 
     _learned_kinds = {  # noqa: RUF012
         **Estimator._learned_kinds,

@@ -317,6 +317,14 @@ def test_sequences_without_weight_are_refused():
         one.expect(nothing)
 
 
+def test_weights_may_lie_apart_in_memory():
+    rng = np.random.default_rng(13)
+    one, data = model(oracles.random_lds(2, 3, rng)), as_observations(rng.normal(size=(4, 5, 3)))
+    weights = rng.random((4, 2))
+    apart, together = (data.reweighted(w) for w in (weights[:, 0], weights[:, 0].copy()))
+    assert one.expect(apart).log_likelihood == one.expect(together).log_likelihood
+
+
 def test_models_of_different_kinds_and_sizes_do_not_mix():
     rng = np.random.default_rng(13)
     one = model(oracles.random_lds(2, 3, rng))
