@@ -29,9 +29,10 @@ _PARAMETERS = {
 }
 #: The parameters by name, and the letters that the formulas use.
 NAMES = {name: letter for name, (letter, _) in _PARAMETERS.items()}
-AXES = {name: axes for name, (_, axes) in _PARAMETERS.items()}
 #: The parameters that may have time as a first axis.
-VARYING = tuple(name for name in AXES if not name.startswith("initial"))
+VARYING = tuple(name for name in NAMES if not name.startswith("initial"))
+#: The axes; where sizes differ, errors name matrices before the initial state.
+AXES = {name: _PARAMETERS[name][1] for name in (*VARYING, *NAMES)}
 COVARIANCES = tuple(name for name in AXES if name.endswith("covariance"))
 
 # Rounding that a covariance is allowed, beside its largest entry.

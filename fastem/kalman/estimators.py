@@ -646,8 +646,7 @@ observation_offset, observation_covariance : array-like, optional
 
     def loglikelihood(self, X):
         """The log-likelihood of all observations."""
-        model, sequences = self._inferring(X)
-        return float(model.log_likelihoods(sequences).sum())
+        return float(self.score_samples(X).sum())
 
     def score_samples(self, X, lengths=None):
         """The log-likelihood of each sequence."""
@@ -659,8 +658,7 @@ observation_offset, observation_covariance : array-like, optional
         data = self._check_data(X, lengths, sample_weight, reset=False, once=True)
         total, weight, model = 0.0, 0.0, None
         for sequences in data.tables():
-            if model is None:
-                model = self._inferring_model(sequences.X.shape[1])
+            model = model or self._inferring_model(sequences.X.shape[1])
             each = model.log_likelihoods(sequences)
             w = sequences.sample_weight
             total += each.sum() if w is None else each @ w
@@ -684,10 +682,9 @@ observation_offset, observation_covariance : array-like, optional
         """
         if not isinstance(n_steps, Integral) or n_steps < 1:
             raise ValueError(f"n_steps must be a whole number, 1 or more; got {n_steps}.")
-        sequences = self._sequences(X)
+        model, sequences = self._inferring(X)
         if len(sequences) > 1:
             raise ValueError("forecast takes one sequence; call it for each.")
-        model = self._inferring_model(sequences.X.shape[1])
         check_constant(model.parameters)
         means, covariances, _, _ = model.infer(sequences, False)
         h, P = means[-1], covariances[-1]
