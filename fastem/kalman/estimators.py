@@ -28,6 +28,8 @@ __all__ = ["KalmanFilter"]
 
 # What pykalman's em estimates by default.
 _EM_VARS = frozenset({"initial_state_mean", *checks.COVARIANCES})
+# The settings of the sizes, and what they count.
+_SIZES = {"d": ("n_dim_state", "states"), "p": ("n_dim_obs", "observed coordinates")}
 _OFFSETS = frozenset(name for name in AXES if name.endswith("offsets"))
 
 
@@ -215,10 +217,9 @@ initial_state_covariance_ : ndarray
         self.n_jobs = n_jobs
         # As in pykalman, sizes are attributes as soon as they are known, and must not contradict.
         sizes = self._sizes()
-        if n_dim_state is None:
-            self.n_dim_state = sizes.get("d")
-        if n_dim_obs is None:
-            self.n_dim_obs = sizes.get("p")
+        for axis, (name, _) in _SIZES.items():
+            if getattr(self, name) is None:
+                setattr(self, name, sizes.get(axis))
 
     # The model -------------------------------------------------------------------------------
 
@@ -232,10 +233,7 @@ initial_state_covariance_ : ndarray
                 shape = (1,) * (len(axes) - np.ndim(value)) + np.shape(value)
                 for axis, size in zip(axes, shape[len(shape) - len(axes) :], strict=True):
                     said[axis].setdefault(size, name)
-        for axis, name, what in (
-            ("d", "n_dim_state", "states"),
-            ("p", "n_dim_obs", "observed coordinates"),
-        ):
+        for axis, (name, what) in _SIZES.items():
             value = getattr(self, name, None)
             if value is not None:
                 said[axis].setdefault(value, name)
