@@ -169,17 +169,17 @@ def at_times(name, value, times) -> np.ndarray:
 
 def check_held(held, parameters) -> dict[str, bool | np.ndarray]:
     """Which entries of each parameter are held, by name: all, none, or an array of booleans."""
-    for name in held:
+    checked = dict.fromkeys(NAMES, False)
+    for name, entries in held.items():
         if name not in NAMES:
             raise ValueError(f"fixed: {name!r} is not one of the parameters {tuple(NAMES)}.")
-    return {
-        name: _check_entries(name, held.get(name, False), parameters[name].shape) for name in NAMES
-    }
+        if not isinstance(entries, bool):
+            entries = _check_entries(name, entries, parameters[name].shape)
+        checked[name] = entries
+    return checked
 
 
 def _check_entries(name, entries, shape):
-    if isinstance(entries, bool):
-        return entries
     given = np.asarray(entries)
     if given.dtype.kind != "b" and not np.isin(given, (0, 1)).all():
         raise ValueError(

@@ -148,7 +148,8 @@ class KalmanModel(Model):
     def with_parameters(self, parameters, *, trusted=False) -> KalmanModel:
         """The same kind of model with other parameters."""
         arrays = checks.check_system(parameters, trusted=trusted)
-        return self._replaced(held=checks.check_held(self.held, arrays), **_by_letter(arrays))
+        held = self.held if trusted else checks.check_held(self.held, arrays)
+        return self._replaced(held=held, **_by_letter(arrays))
 
     def with_horizon(self, horizon) -> KalmanModel:
         """The same model for sequences of other lengths."""
