@@ -1,9 +1,9 @@
 """The basis of the states in which one Kalman filter is nearest to another.
 
 A change of basis ``h ← T h`` changes nothing that is observed, and the divergence to another model
-is a function of T alone. What the other model leaves unexplained of the first state, of each
-transition and of each observation is linear in T, and each density of a state has a factor
-``1/|det T|``: so it is
+is a function of T alone. The residuals of the first state, of each transition and of each
+observation under the other model are linear in T, and each density of a state has a factor
+``1/|det T|``. The divergence is therefore
 
     f(T) = ½⟨T, 𝓗T⟩ + ⟨G, T⟩ - n log|det T| + constant,
 
@@ -18,10 +18,11 @@ import numpy as np
 from scipy.optimize import minimize
 
 from .. import algebra
+from .sums import raw_moments
 
 __all__ = ["nearest_basis"]
 
-# States wider than this have no table of second derivatives, which has the fourth power of it.
+# For more states than this there is no table of second derivatives: its size is their fourth power.
 _WIDE = 12
 _MOST_STEPS = 500
 # The least share of the divergence that a change of basis should save.
@@ -53,7 +54,7 @@ def nearest_basis(model, other, horizon=None):
             continue
         if there < least:
             best, least = moved, there
-    # A basis is moved for what is worth it, and more than rounding.
+    # A basis is changed only if that saves enough, and more than rounding.
     rounding = 1e-12 * (1.0 + abs(model.log_joint(model.own(horizon))))
     return best if least < (1.0 - _WORTH) * before - rounding else model
 
@@ -61,15 +62,16 @@ def nearest_basis(model, other, horizon=None):
 def _state_root(model, horizon):
     """A root of the mean of ``h hᵀ``: in its units states are white."""
     p = len(model.c)
-    n, _, second = _raw(model.own(horizon)["observation"])
+    n, _, second = raw_moments(model.own(horizon)["observation"])
     return np.linalg.cholesky(second[p:, p:] / n)
 
 
 def _observability_starts(model, other, as_it_is):
     """Matrices that bring ``(C, CA, CA², ...)`` of the models together, in units of the noise.
 
-    They are the least-squares one, and orthogonal ones, as between white states of one model in two
-    bases; where a direction is hardly observed, its sign is anybody's guess, and both are tried.
+    They are the least-squares solution, and two orthogonal ones, which are right between white
+    states of one model in two bases. Where a direction is hardly observed, its sign is unknown, so
+    that both signs are tried.
     """
     unit = np.linalg.cholesky(other.R)
     mine, theirs = (_observability(m.A, m.C, unit) for m in (model, other))
@@ -79,10 +81,8 @@ def _observability_starts(model, other, as_it_is):
     product += 1e-6 * np.linalg.norm(product) * as_it_is / np.linalg.norm(as_it_is)
     left, _, right = np.linalg.svd(product)
     signs = np.ones(len(left))
-    starts.append(left @ right)
     signs[-1] = -1.0
-    starts.append(left * signs @ right)
-    return starts
+    return [*starts, left @ right, left * signs @ right]
 
 
 def _observability(A, C, unit):
@@ -100,9 +100,9 @@ class _Problem:
     def __init__(self, model, other, horizon):
         statistics = model.own(horizon)
         d, p = len(model.m), len(model.c)
-        n, first, first2 = _raw(statistics["initial"])
-        steps, pair, pair2 = _raw(statistics["transition"])
-        _, row, row2 = _raw(statistics["observation"])
+        n, first, first2 = raw_moments(statistics["initial"])
+        steps, pair, pair2 = raw_moments(statistics["transition"])
+        _, row, row2 = raw_moments(statistics["observation"])
         self.n, self.A = n + steps, other.A
         self.V, self.Q = np.linalg.inv(other.V), np.linalg.inv(other.Q)
         seen = np.linalg.solve(other.R, other.C).T
@@ -118,7 +118,7 @@ class _Problem:
         )
 
     def H(self, T):
-        """``𝓗T``: the gradient of half the expected squares of what the other model leaves."""
+        """``𝓗T``: the gradient of half the expected squared residuals under the other model."""
         ahead = self.Q @ (T @ self.to2 - self.A @ T @ self.between2.T)
         behind = self.A.T @ self.Q @ (T @ self.between2 - self.A @ T @ self.from2)
         return self.V @ T @ self.first2 + self.seen @ T @ self.states2 + ahead - behind
@@ -178,9 +178,3 @@ class _Problem:
                 break
             t, f, gradient = t + size * step, there, new
         return t
-
-
-def _raw(moments):
-    """Count, sum and sum of products of what has these moments."""
-    n, mean = float(moments.mass[0]), moments.mean[0]
-    return n, n * mean, moments.scatter[0] + n * np.outer(mean, mean)

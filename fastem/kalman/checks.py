@@ -1,33 +1,38 @@
-"""What the parameters and the statistics of a Kalman filter must be for kernels to read them.
+"""The parameters of a Kalman filter, and what they and its statistics must be.
 
-Kernels trust the sizes they are told; :class:`~fastem.kalman_model.KalmanModel` lets in only what
-passes here, whoever brings it.
+Kernels trust the sizes they are given, so :class:`~fastem.kalman.model.KalmanModel` accepts only
+what passes these checks, wherever it comes from.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..statistics import Moments, Statistics
+from .. import checks
+from ..statistics import Moments
 
-__all__ = ["AXES", "COVARIANCES", "VARYING", "as_numbers", "check_constant", "check_covariance",
-           "check_entries", "check_statistics", "check_system", "check_times",
-           "promoted"]  # fmt: skip
+__all__ = ["AXES", "COVARIANCES", "NAMES", "VARYING", "as_numbers", "at_times",
+           "check_constant", "check_covariance", "check_held", "check_statistics", "check_system",
+           "check_times", "promoted"]  # fmt: skip
 
-#: Axes of each parameter when it is constant in time, and which of them count states (d) and
-#: observed coordinates (p).
-AXES = {
-    "transition_matrices": "dd",
-    "transition_offsets": "d",
-    "transition_covariance": "dd",
-    "observation_matrices": "pd",
-    "observation_offsets": "p",
-    "observation_covariance": "pp",
-    "initial_state_mean": "d",
-    "initial_state_covariance": "dd",
+# Each parameter: its letter in the formulas, and its axes when it is constant in time, which count
+# states (d) and observed coordinates (p). Kernels use this order.
+_PARAMETERS = {
+    "initial_state_mean": ("m", "d"),
+    "initial_state_covariance": ("V", "dd"),
+    "transition_matrices": ("A", "dd"),
+    "transition_offsets": ("b", "d"),
+    "transition_covariance": ("Q", "dd"),
+    "observation_matrices": ("C", "pd"),
+    "observation_offsets": ("c", "p"),
+    "observation_covariance": ("R", "pp"),
 }
-#: Those that may have time as a first axis.
-VARYING = tuple(name for name in AXES if not name.startswith("initial"))
+#: The parameters by name, and the letters that the formulas use.
+NAMES = {name: letter for name, (letter, _) in _PARAMETERS.items()}
+#: The parameters that may have time as a first axis.
+VARYING = tuple(name for name in NAMES if not name.startswith("initial"))
+#: The axes; where sizes differ, errors name matrices before the initial state.
+AXES = {name: _PARAMETERS[name][1] for name in (*VARYING, *NAMES)}
 COVARIANCES = tuple(name for name in AXES if name.endswith("covariance"))
 
 # Rounding that a covariance is allowed, beside its largest entry.
@@ -50,7 +55,7 @@ def as_numbers(name, value) -> np.ndarray:
 
 
 def promoted(name, value) -> np.ndarray:
-    """The same with axes of length one before those there are, as pykalman reads 2.0 or [1, 0]."""
+    """The same with axes of length one put before the others, as pykalman reads 2.0 or [1, 0]."""
     array = as_numbers(name, value)
     return array.reshape((1,) * (len(AXES[name]) - array.ndim) + array.shape)
 
@@ -63,20 +68,22 @@ def check_system(parameters, *, trusted=False) -> dict[str, np.ndarray]:
     parameters : mapping
         By the names of ``AXES``.
     trusted : bool
-        Whether the covariances are known to be such, and are not decomposed to see.
+        Whether the covariances are known to be positive semidefinite, and need no check.
     """
     absent = [name for name in AXES if name not in parameters]
     if absent:
         raise ValueError(f"The parameters {absent} of the Kalman filter are missing.")
     arrays = {name: as_numbers(name, parameters[name]) for name in AXES}
-    A, C = arrays["transition_matrices"], arrays["observation_matrices"]
-    for name, array in (("transition_matrices", A), ("observation_matrices", C)):
-        if array.ndim < 2:
+    for name in ("transition_matrices", "observation_matrices"):
+        if arrays[name].ndim < 2:
             raise ValueError(
                 f"{name} should be a matrix, or have time as one more axis before; its shape is "
-                f"{array.shape}."
+                f"{arrays[name].shape}."
             )
-    sizes = {"d": A.shape[-1], "p": C.shape[-2]}
+    sizes = {
+        "d": arrays["transition_matrices"].shape[-1],
+        "p": arrays["observation_matrices"].shape[-2],
+    }
     for name, array in arrays.items():
         _check_shape(name, array, sizes)
         if not np.isfinite(array).all():
@@ -89,12 +96,9 @@ def check_system(parameters, *, trusted=False) -> dict[str, np.ndarray]:
 
 
 def _check_shape(name, array, sizes):
-    axes = AXES[name]
-    expected = tuple(sizes[axis] for axis in axes)
-    constant = array.ndim == len(axes)
-    may_vary = name in VARYING and array.ndim == len(axes) + 1
-    core = array.shape if constant else array.shape[1:]
-    if not (constant or may_vary) or core != expected:
+    expected = tuple(sizes[axis] for axis in AXES[name])
+    has_time = name in VARYING and array.ndim == len(expected) + 1
+    if array.shape[has_time:] != expected:
         more = ", or time as one more axis before" if name in VARYING else ""
         raise ValueError(
             f"{name} should have the shape {expected}{more}; got {array.shape}. By the last axes "
@@ -156,45 +160,51 @@ def check_times(parameters, longest: int) -> None:
             )
 
 
-def check_entries(name, entries, shape) -> np.ndarray:
-    """Which entries of a parameter are held, as booleans: one for all, or one for each."""
+def at_times(name, value, times) -> np.ndarray:
+    """The values of a parameter at some steps, whether it changes with time or not."""
+    if value.ndim == len(AXES[name]):
+        return np.broadcast_to(value, (len(times), *value.shape))
+    return value[times]
+
+
+def check_held(held, parameters) -> dict[str, bool | np.ndarray]:
+    """Which entries of each parameter are held, by name: all, none, or an array of booleans."""
+    checked = dict.fromkeys(NAMES, False)
+    for name, entries in held.items():
+        if name not in NAMES:
+            raise ValueError(f"fixed: {name!r} is not one of the parameters {tuple(NAMES)}.")
+        if not isinstance(entries, bool):
+            entries = _check_entries(name, entries, parameters[name].shape)
+        checked[name] = entries
+    return checked
+
+
+def _check_entries(name, entries, shape):
     given = np.asarray(entries)
     if given.dtype.kind != "b" and not np.isin(given, (0, 1)).all():
         raise ValueError(
             f"fixed: the entries of {name} are held or not, True or False; got {entries!r}."
         )
     given = given.astype(bool)
-    if given.shape not in ((), tuple(shape)):
+    if given.shape not in ((), shape):
         raise ValueError(
             f"fixed: the entries of {name} have the shape {given.shape}, but the parameter has "
-            f"{tuple(shape)}."
+            f"{shape}."
         )
-    if name in COVARIANCES and given.ndim and (given != given.T).any():
+    if name in COVARIANCES and given.ndim and (given != np.swapaxes(given, -1, -2)).any():
         raise ValueError(f"fixed: the entries of {name} must be held symmetrically.")
-    return given
+    return bool(given.all()) if given.all() or not given.any() else given
 
 
 def check_statistics(statistics, d: int, p: int) -> None:
     """Raise ``ValueError`` unless these are moments of a filter of d states and p coordinates."""
-    if not isinstance(statistics, Statistics):
-        raise TypeError(
-            f"Statistics of a Kalman filter are needed; got a {type(statistics).__name__}."
-        )
     sizes = {"initial": d, "transition": 2 * d, "observation": p + d}
-    if statistics.keys() != sizes.keys():
+    if checks.statistics_of(statistics).keys() != sizes.keys():
         raise ValueError(
             f"A Kalman filter has the statistics {list(sizes)}; these are {sorted(statistics)}."
         )
     for name, n in sizes.items():
-        moments = statistics[name]
-        if not isinstance(moments, Moments):
-            raise ValueError(f"The statistics {name} must be moments; they are an array.")
-        got = moments.mass.shape, moments.mean.shape, moments.scatter.shape
-        if got != ((1,), (1, n), (1, n, n)):
-            raise ValueError(
-                f"The statistics {name} are of another model: mass, mean and scatter have the "
-                f"shapes {got}, and should have {((1,), (1, n), (1, n, n))}."
-            )
+        moments = checks.moments(statistics, name, Moments, (1, n), (1, n, n))
         finite = all(np.isfinite(getattr(moments, part)).all() for part in moments.__slots__)
         if not finite or moments.mass[0] < 0:
             raise ValueError(

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["constrained_covariance", "constrained_regression"]
+from .sums import raw_moments
+
+__all__ = ["constrained_regression"]
 
 _MOST_ROUNDS = 500
 _TOLERANCE = 1e-13
@@ -18,17 +20,15 @@ def constrained_regression(moments, W, w, N, held_W, held_w, held_N, shape):
     """The best W, w and N given their held entries.
 
     The entries of (W, w) that are free solve a linear system, given N; N is the best given them.
-    The two alternate until neither changes: each lowers the loss, and where both rest all its
-    derivatives by free entries are zero. If rows are held alike, or N is diagonal, the first does
-    not depend on the second, and one round is enough.
+    The two alternate until neither changes. Each lowers the loss, and where neither changes, all
+    derivatives by free entries are zero. If all rows have the same held entries, or N is diagonal,
+    the first does not depend on the second, and one round is enough.
     """
-    n, mean, scatter = float(moments.mass[0]), moments.mean[0], moments.scatter[0]
     k, l = W.shape
     # Raw moments of (y, x, 1), so that the offset is one more column.
     full = np.zeros((k + l + 1, k + l + 1))
-    full[:-1, :-1] = scatter + n * np.outer(mean, mean)
-    full[:-1, -1] = full[-1, :-1] = n * mean
-    full[-1, -1] = n
+    full[-1, -1], full[:-1, -1], full[:-1, :-1] = raw_moments(moments)
+    full[-1, :-1] = full[:-1, -1]
     xx, yx = full[k:, k:], full[:k, k:]
     B = np.column_stack([W, w])
     held = np.column_stack([held_W, held_w])
@@ -36,9 +36,10 @@ def constrained_regression(moments, W, w, N, held_W, held_w, held_N, shape):
     for _ in range(_MOST_ROUNDS):
         if not held.all():
             B = _free_entries(B, held, N, xx, yx)
+        S = _residual(moments, B)
         if not held_N.all():
-            N = _noise(n, mean, scatter, B, N, held_N, shape)
-        loss = _loss(n, mean, scatter, B, N)
+            N = _noise(S, N, held_N, shape)
+        loss = _loss(S, N)
         if held_N.all() or held.all() or before - loss <= _TOLERANCE * (1.0 + abs(loss)):
             break
         before = loss
@@ -54,23 +55,23 @@ def _free_entries(B, held, N, xx, yx):
     fixed = np.where(held, B, 0.0).ravel()
     rhs = (precision @ yx).ravel() - quadratic @ fixed
     solved = np.linalg.lstsq(quadratic[np.ix_(free, free)], rhs[free], rcond=None)[0]
-    B = B.ravel().copy()
-    B[free] = solved
-    return B.reshape(held.shape)
+    B = B.copy()
+    B[~held] = solved
+    return B
 
 
-def _residual(n, mean, scatter, B):
-    k = len(B)
-    T = np.hstack([np.eye(k), -B[:, :-1]])
-    left = T @ mean - B[:, -1]
-    return T @ scatter @ T.T / n + np.outer(left, left)
+def _residual(moments, B):
+    """The mean of ``(y - W x - w)(y - W x - w)ᵀ``."""
+    T = np.hstack([np.eye(len(B)), -B[:, :-1]])
+    left = T @ moments.mean[0] - B[:, -1]
+    return T @ moments.scatter[0] @ T.T / float(moments.mass[0]) + np.outer(left, left)
 
 
-def _noise(n, mean, scatter, B, N, held_N, shape):
-    S = _residual(n, mean, scatter, B)
-    if held_N.any():
-        free = ~held_N if shape == "full" else ~held_N & np.eye(len(N), dtype=bool)
-        return constrained_covariance(S, N, free)
+def _noise(S, N, held, shape):
+    """The best N for residuals of covariance S."""
+    if held.any():
+        free = ~held if shape == "full" else ~held & np.eye(len(N), dtype=bool)
+        return _constrained_covariance(S, N, free)
     if shape == "full":
         return S
     if shape == "diag":
@@ -78,15 +79,12 @@ def _noise(n, mean, scatter, B, N, held_N, shape):
     return np.eye(len(S)) * np.trace(S) / len(S)
 
 
-def _loss(n, mean, scatter, B, N):
-    S = _residual(n, mean, scatter, B)
+def _loss(S, N):
     sign, logdet = np.linalg.slogdet(N)
-    if sign <= 0:
-        return -np.inf
-    return logdet + np.trace(np.linalg.solve(N, S))
+    return logdet + np.trace(np.linalg.solve(N, S)) if sign > 0 else -np.inf
 
 
-def constrained_covariance(S, N, free):
+def _constrained_covariance(S, N, free):
     """The N of least ``log det N + tr N⁻¹ S`` whose entries that are not free are those of N.
 
     Scoring: at N the expected second derivative by two free entries is
@@ -94,11 +92,11 @@ def constrained_covariance(S, N, free):
     falls.
     """
     rows, columns = np.nonzero(np.tril(free | free.T))
-    basis = np.zeros((len(rows), *N.shape))
-    basis[np.arange(len(rows)), rows, columns] = 1.0
-    basis[np.arange(len(rows)), columns, rows] = 1.0
     if len(rows) == 0:
         return N
+    basis = np.zeros((len(rows), *N.shape))
+    each = np.arange(len(rows))
+    basis[each, rows, columns] = basis[each, columns, rows] = 1.0
 
     def loss(N):
         try:
@@ -107,7 +105,6 @@ def constrained_covariance(S, N, free):
             return np.inf
         return 2 * np.log(np.diag(L)).sum() + np.trace(np.linalg.solve(N, S))
 
-    # A start that is surely definite where it can be: the given one.
     value = loss(N)
     if not np.isfinite(value):
         raise ValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,16 +22,16 @@ _ROWS = 65_536
 _LEAST_COMPLETE, _LEAST_OTHERS = 49_152, 512
 
 
-class Part:
+class Part(NamedTuple):
     """Sequences that one thread takes, in order, and what they have in common."""
 
-    def __init__(self, order, shares, rows, is_long):
-        self.order = np.ascontiguousarray(order, dtype=np.int64)
-        self.shares = np.ascontiguousarray(shares, dtype=bool)
-        #: Weight, sum and products, about the center, of the rows of complete steps.
-        self.rows = rows
-        #: Whether they are complete, and better cut into chunks than put side by side.
-        self.is_long = is_long
+    order: np.ndarray
+    #: Whether each has the covariances of the one before.
+    shares: np.ndarray
+    #: Weight, sum and products, about the center, of the rows of complete steps.
+    rows: tuple
+    #: Whether they are complete, and better cut into chunks than put side by side.
+    is_long: bool
 
 
 class Observations(Sequences):
@@ -52,8 +53,6 @@ class Observations(Sequences):
         self.kinds[missing > 0] = PARTIAL
         self.kinds[missing == X.shape[1]] = MISSING
         super().__init__(X, lengths, sample_weight, missing=missing.any())
-        if self.sample_weight is not None:
-            self.sample_weight = np.ascontiguousarray(self.sample_weight)
 
     def part(self, first: int, last: int) -> Observations:
         """The sequences ``first .. last - 1``; their rows are not copied."""
@@ -71,9 +70,15 @@ class Observations(Sequences):
         )
 
     @property
+    def rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What kernels are given: values, what rows miss, and where sequences begin."""
+        return self.X.reshape(-1), self.kinds, self.bounds
+
+    @property
     def weights(self) -> np.ndarray:
         """What kernels are given: empty if all weights are one."""
-        return np.empty(0) if self.sample_weight is None else self.sample_weight
+        weights = self.sample_weight
+        return np.empty(0) if weights is None else np.ascontiguousarray(weights)
 
     @cached_property
     def center(self) -> np.ndarray:
@@ -85,8 +90,7 @@ class Observations(Sequences):
     @cached_property
     def complete(self) -> np.ndarray:
         """Which sequences miss nothing."""
-        others = np.add.reduceat(self.kinds != COMPLETE, self.starts)
-        return others == 0
+        return np.add.reduceat(self.kinds != COMPLETE, self.starts) == 0
 
     def shares(self, order) -> np.ndarray:
         """Whether each has the covariances of the one before, as far as it reaches."""
@@ -114,24 +118,17 @@ class Observations(Sequences):
             np.flatnonzero(~self.complete), key=lambda s: (self.lengths[s], self._pattern(s))
         )
         parts = []
-        for order, least in (
-            (complete, _LEAST_COMPLETE),
-            (np.array(others, dtype=np.int64), _LEAST_OTHERS),
+        for order, least, are_complete in (
+            (complete, _LEAST_COMPLETE, True),
+            (np.array(others, dtype=np.int64), _LEAST_OTHERS, False),
         ):
             ends = np.cumsum(self.lengths[order])
-            if len(order) == 0:
-                continue
-            for start, stop in chunks(int(ends[-1]), least, most=8 * _ROWS):
+            for start, stop in chunks(int(ends[-1:].sum()), least, most=8 * _ROWS):
                 chunk = order[(ends > start) & (ends <= stop)]
                 if len(chunk):
-                    is_long = order is complete and self._are_long(self.lengths[chunk])
+                    is_long = are_complete and _are_long(self.lengths[chunk])
                     parts.append(Part(chunk, self.shares(chunk), self._rows(chunk), is_long))
         return parts
-
-    @staticmethod
-    def _are_long(lengths):
-        apart = len(lengths) < LEAST or lengths.min() > LONGEST
-        return bool(apart and lengths.max() >= LONG)
 
     def _rows(self, order):
         p = self.X.shape[1]
@@ -147,6 +144,11 @@ class Observations(Sequences):
                 first += weight * rows.sum(axis=0)
                 second += weight * (rows.T @ rows)
         return total, first, second
+
+
+def _are_long(lengths):
+    apart = len(lengths) < LEAST or lengths.min() > LONGEST
+    return bool(apart and lengths.max() >= LONG)
 
 
 class ObservationReader(Reader):
@@ -196,37 +198,34 @@ def as_observations(X, lengths=None, sample_weight=None, n_columns=None, *, once
     return as_sequences(X, lengths, sample_weight, once=once, reader=reader)
 
 
-def as_table(X, lengths=None, sample_weight=None, n_columns=None) -> Observations:
-    """The same where a stream will not do."""
+def as_table(X, lengths=None, n_columns=None) -> Observations:
+    """The same for methods that do not accept a stream."""
     if is_sequence_stream(X):
         raise ValueError(
             "A stream is for learning and scoring; here, pass an array or a list of sequences."
         )
-    return as_observations(X, lengths, sample_weight, n_columns)
+    return as_observations(X, lengths, n_columns=n_columns)
 
 
 def _rows(X, name, n_columns):
     masked = np.ma.isMaskedArray(X)
-    values = np.ma.getdata(X) if masked else X
     try:
-        rows = np.array(values, dtype=float) if masked else np.asarray(values, dtype=float)
+        rows = np.array(X.data, dtype=float) if masked else np.asarray(X, dtype=float)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"{name} cannot be read as numbers: {error}. A sequence is an array of shape "
             "(n_timesteps, n_dim_obs); several of unequal length are a list of such arrays."
         ) from None
-    mask = np.ma.getmaskarray(X) if masked else None
     if rows.ndim == 1 or (rows.ndim == 2 and len(rows) == 1 and n_columns == 1):
         rows = rows.reshape(-1, 1)
-        mask = None if mask is None else mask.reshape(-1, 1)
     if rows.ndim != 2:
         raise ValueError(f"{name} must have the shape (n_timesteps, n_dim_obs); got {rows.shape}.")
     if rows.shape[1] == 0:
         raise ValueError(f"{name} has no columns: its shape is {rows.shape}.")
     if n_columns is not None and rows.shape[1] != n_columns:
         raise ValueError(f"{name} has {rows.shape[1]} columns, and the model observes {n_columns}.")
-    if mask is not None:
-        rows[mask.any(axis=1)] = np.nan
+    if masked:
+        rows[np.ma.getmaskarray(X).reshape(rows.shape).any(axis=1)] = np.nan
     wrong = np.isinf(rows)
     if wrong.any():
         row, column = np.argwhere(wrong)[0]

@@ -9,8 +9,9 @@ import numpy as np
 from .. import algebra
 from ..statistics import Expectation
 from ..stopping import StoppingRule
+from .checks import NAMES, at_times
 from .data import Observations
-from .model import NAMES, KalmanModel
+from .model import KalmanModel
 
 __all__ = ["pykalman_em"]
 
@@ -43,14 +44,15 @@ class Smoothed(NamedTuple):
     lags: np.ndarray
 
 
-class PykalmanSystem:
+class PykalmanSystem(NamedTuple):
     """A Kalman filter, constant or not, whose M-step is pykalman's.
 
     While some parameter changes with time, the statistics are the smoothed states themselves.
     """
 
-    def __init__(self, model, free, entries):
-        self.model, self.free, self.entries = model, free, entries
+    model: KalmanModel
+    free: frozenset[str]
+    entries: dict
 
     def expect(self, sequences) -> Expectation:
         """``S(V|Θ)``, or the smoothed states."""
@@ -72,15 +74,15 @@ class PykalmanSystem:
 
     def maximize(self, statistics) -> PykalmanSystem:
         """The next system."""
-        step = _varying_step if self.model.varies else _constant_step
-        new = step(self.model, statistics, self.free, self.entries)
-        return PykalmanSystem(
-            self.model.with_parameters(new, trusted=True), self.free, self.entries
-        )
+        if self.model.varies:
+            new = _varying_step(self.model, statistics, self.free)
+        else:
+            new = _constant_step(self.model, statistics, self.free, self.entries)
+        return self._replace(model=self.model.with_parameters(new, trusted=True))
 
     def with_horizon(self, horizon) -> PykalmanSystem:
         """The same system with ``horizon`` as the lengths of its sequences."""
-        return PykalmanSystem(self.model.with_horizon(horizon), self.free, self.entries)
+        return self._replace(model=self.model.with_horizon(horizon))
 
 
 def _constant_step(model, statistics, free, entries):
@@ -90,69 +92,63 @@ def _constant_step(model, statistics, free, entries):
         for name in NAMES
     }
     new = model.with_held(held).maximize(statistics).parameters
-    for name, block, matrix in (
-        ("transition_offsets", "transition", "transition_matrices"),
-        ("observation_offsets", "observation", "observation_matrices"),
-    ):
+    for block in ("transition", "observation"):
+        name, matrix = f"{block}_offsets", new[f"{block}_matrices"]
         if name in free and statistics[block].mass[0] > 0:
             mean, k = statistics[block].mean[0], len(new[name])
-            best = mean[:k] - new[matrix] @ mean[k:]
+            best = mean[:k] - matrix @ mean[k:]
             new[name] = np.where(entries.get(name, False), new[name], best)
     return new
 
 
-def _varying_step(model, smoothed, free, entries):
-    """The same with matrices or offsets that change with time: sums over all sequences."""
+def _varying_step(model, smoothed, free):
+    """The same if some parameter changes with time: regressions on the smoothed states."""
     sequences, means, covariances, lags = smoothed
-    X = sequences.X
-    new = dict(model.parameters)
+    X, starts = sequences.X, sequences.starts
     weights = sequences.row_weights
     weights = np.ones(len(X)) if weights is None else weights
-    starts = sequences.starts
     times = np.arange(len(X)) - np.repeat(starts, sequences.lengths)
-    # Rows that have one after them in their sequence, and those rows.
-    is_last = np.zeros(len(X), dtype=bool)
-    is_last[sequences.bounds[1:] - 1] = True
-    earlier = np.flatnonzero(~is_last)
-    later = earlier + 1
     seen = np.flatnonzero(~np.isnan(X).any(axis=1) & (weights > 0))
+    # Rows that have one after them in their sequence, and those rows.
+    earlier = np.delete(np.arange(len(X)), sequences.bounds[1:] - 1)
+    later = earlier + 1
+    new = dict(model.parameters)
 
-    def at(value, axes, rows):
-        if value.ndim == axes:
-            return np.broadcast_to(value, (len(rows), *value.shape))
-        return value[times[rows]]
+    def regress(block, y, rows, lags=None, noise=None):
+        """Regress y on the states of rows; a hidden y has ``noise``, and ``lags`` with them."""
+        matrix, offset, covariance = (
+            f"{block}_{part}" for part in ("matrices", "offsets", "covariance")
+        )
+        h, P, w = means[rows], covariances[rows], weights[rows]
+        if not w.sum() > 0:
+            return
+        before = at_times(offset, new[offset], times[rows])
+        if matrix in free:
+            pair = np.einsum("t,ti,tj->ij", w, y - before, h)
+            if lags is not None:
+                pair += np.einsum("t,tij->ij", w, lags)
+            second = P + np.einsum("ti,tj->tij", h, h)
+            new[matrix] = pair @ np.linalg.pinv(np.einsum("t,tij->ij", w, second), hermitian=True)
+        W = at_times(matrix, new[matrix], times[rows])
+        left = y - np.einsum("tij,tj->ti", W, h)
+        if covariance in free:
+            rest = left - before
+            total = np.einsum("t,ti,tj->ij", w, rest, rest)
+            if lags is not None:
+                cross = np.einsum("t,tij,tkj->ik", w, lags, W, optimize=True)
+                total = total - cross - cross.T
+            total += np.einsum("t,tij,tjk,tlk->il", w, W, P, W, optimize=True)
+            if noise is not None:
+                total += np.einsum("t,tij->ij", w, noise)
+            new[covariance] = total / w.sum()
+        if offset in free:
+            new[offset] = w @ left / w.sum()
 
-    second = covariances + np.einsum("ti,tj->tij", means, means)
-    h, v, w = means[seen], X[seen], weights[seen]
-    c = at(model.c, 1, seen)
-    if "observation_matrices" in free and len(seen):
-        pair = np.einsum("t,ti,tj->ij", w, v - c, h)
-        new["observation_matrices"] = pair @ np.linalg.pinv(
-            np.einsum("t,tij->ij", w, second[seen]), hermitian=True
-        )
-    C = at(new["observation_matrices"], 2, seen)
-    if "observation_covariance" in free and len(seen):
-        left = v - np.einsum("tij,tj->ti", C, h) - c
-        total = np.einsum("t,ti,tj->ij", w, left, left)
-        total += np.einsum("t,tij,tjk,tlk->il", w, C, covariances[seen], C, optimize=True)
-        new["observation_covariance"] = total / w.sum()
-    w = weights[earlier]
-    moves = w.sum() > 0
-    b = at(model.b, 1, earlier)
-    if "transition_matrices" in free and moves:
-        pair = np.einsum("t,tij->ij", w, lags[earlier])
-        pair += np.einsum("t,ti,tj->ij", w, means[later] - b, means[earlier])
-        new["transition_matrices"] = pair @ np.linalg.pinv(
-            np.einsum("t,tij->ij", w, second[earlier]), hermitian=True
-        )
-    A = at(new["transition_matrices"], 2, earlier)
-    if "transition_covariance" in free and moves:
-        left = means[later] - np.einsum("tij,tj->ti", A, means[earlier]) - b
-        cross = np.einsum("t,tij,tkj->ik", w, lags[earlier], A, optimize=True)
-        total = np.einsum("t,ti,tj->ij", w, left, left) - cross - cross.T
-        total += np.einsum("t,tij,tjk,tlk->il", w, A, covariances[earlier], A, optimize=True)
-        total += np.einsum("t,tij->ij", w, covariances[later])
-        new["transition_covariance"] = total / w.sum()
+    regress("observation", X[seen], seen)
+    regress("transition", means[later], earlier, lags[earlier], covariances[later])
+    if "transition_offsets" in free and not weights[earlier].sum() > 0:
+        # As in pykalman, of sequences of one step.
+        new["transition_offsets"] = np.zeros(means.shape[1])
     shares = weights[starts] / weights[starts].sum()
     if "initial_state_mean" in free:
         new["initial_state_mean"] = shares @ means[starts]
@@ -160,10 +156,4 @@ def _varying_step(model, smoothed, free, entries):
         shift = means[starts] - new["initial_state_mean"]
         spread = covariances[starts] + np.einsum("si,sj->sij", shift, shift)
         new["initial_state_covariance"] = np.einsum("s,sij->ij", shares, spread)
-    if "transition_offsets" in free:
-        left = means[later] - np.einsum("tij,tj->ti", A, means[earlier])
-        new["transition_offsets"] = w @ left / w.sum() if moves else np.zeros(means.shape[1])
-    if "observation_offsets" in free and len(seen):
-        w = weights[seen]
-        new["observation_offsets"] = w @ (v - np.einsum("tij,tj->ti", C, h)) / w.sum()
     return new

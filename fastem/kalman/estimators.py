@@ -16,30 +16,20 @@ from ..lengths import Lengths
 from ..notices import warn
 from ..sklearn_compat import Interval, StrOptions, fit_context
 from ..stopping import Tolerance
-from .checks import (
-    AXES,
-    as_numbers,
-    check_constant,
-    check_covariance,
-    check_entries,
-    check_system,
-    check_times,
-    promoted,
-)
+from . import checks
+from .checks import AXES, NAMES, VARYING, check_constant, check_times, promoted
 from .data import Observations, as_observations, as_table
 from .em import pykalman_em
 from .initialization import initial_parameters
-from .model import NAMES, KalmanModel, NoDensityError
+from .model import KalmanModel, NoDensityError
 from .stream import KalmanStream
 
 __all__ = ["KalmanFilter"]
 
-_EM_VARS = (
-    "transition_covariance",
-    "observation_covariance",
-    "initial_state_mean",
-    "initial_state_covariance",
-)
+# What pykalman's em estimates by default.
+_EM_VARS = frozenset({"initial_state_mean", *checks.COVARIANCES})
+# The settings of the sizes, and what they count.
+_SIZES = {"d": ("n_dim_state", "states"), "p": ("n_dim_obs", "observed coordinates")}
 _OFFSETS = frozenset(name for name in AXES if name.endswith("offsets"))
 
 
@@ -158,7 +148,7 @@ initial_state_covariance_ : ndarray
     lengths_ : Lengths
         The lengths of the sequences last learned from.
     given_ : tuple of str
-        Of a filter that ``em`` has replaced the parameters of: those that were given before.
+        The parameters that were given before ``em`` replaced them.
     n_features_in_ : int
 
     Examples
@@ -195,32 +185,13 @@ initial_state_covariance_ : ndarray
     _learns_sequences = True
 
     def __init__(
-        self,
-        transition_matrices=None,
-        observation_matrices=None,
-        transition_covariance=None,
-        observation_covariance=None,
-        transition_offsets=None,
-        observation_offsets=None,
-        initial_state_mean=None,
-        initial_state_covariance=None,
-        random_state=None,
-        em_vars=None,
-        n_dim_state=None,
-        n_dim_obs=None,
-        *,
-        tol=1e-4,
-        max_iter=100,
-        fixed=(),
-        transition_covariance_type="full",
-        observation_covariance_type="full",
-        warm_start=False,
-        learning_rate=DEFAULT_RATE,
-        batch_size=None,
-        memory="model",
-        verbose=0,
-        n_jobs=None,
-    ):
+        self, transition_matrices=None, observation_matrices=None, transition_covariance=None,
+        observation_covariance=None, transition_offsets=None, observation_offsets=None,
+        initial_state_mean=None, initial_state_covariance=None, random_state=None, em_vars=None,
+        n_dim_state=None, n_dim_obs=None, *, tol=1e-4, max_iter=100, fixed=(),
+        transition_covariance_type="full", observation_covariance_type="full", warm_start=False,
+        learning_rate=DEFAULT_RATE, batch_size=None, memory="model", verbose=0, n_jobs=None,
+    ):  # fmt: skip
         self.transition_matrices = transition_matrices
         self.observation_matrices = observation_matrices
         self.transition_covariance = transition_covariance
@@ -244,17 +215,16 @@ initial_state_covariance_ : ndarray
         self.memory = memory
         self.verbose = verbose
         self.n_jobs = n_jobs
-        # pykalman says the sizes as soon as they are known, and at once if they contradict.
+        # As in pykalman, sizes are attributes as soon as they are known, and must not contradict.
         sizes = self._sizes()
-        if n_dim_state is None and "d" in sizes:
-            self.n_dim_state = sizes["d"]
-        if n_dim_obs is None and "p" in sizes:
-            self.n_dim_obs = sizes["p"]
+        for axis, (name, _) in _SIZES.items():
+            if getattr(self, name) is None:
+                setattr(self, name, sizes.get(axis))
 
     # The model -------------------------------------------------------------------------------
 
     def _sizes(self):
-        """The sizes d and p, as far as the parameters given say them; they must agree."""
+        """The sizes d and p, where the given parameters determine them; they must agree."""
         said = {"d": {}, "p": {}}
         for name, axes in AXES.items():
             value = getattr(self, name)
@@ -263,31 +233,27 @@ initial_state_covariance_ : ndarray
                 shape = (1,) * (len(axes) - np.ndim(value)) + np.shape(value)
                 for axis, size in zip(axes, shape[len(shape) - len(axes) :], strict=True):
                     said[axis].setdefault(size, name)
-        for axis, name in (("d", "n_dim_state"), ("p", "n_dim_obs")):
+        for axis, (name, what) in _SIZES.items():
             value = getattr(self, name, None)
             if value is not None:
                 said[axis].setdefault(value, name)
-        sizes = {}
-        for axis, what in (("d", "states"), ("p", "observed coordinates")):
             if len(said[axis]) > 1:
-                found = ", ".join(f"{size} in {name}" for size, name in said[axis].items())
+                found = ", ".join(f"{size} in {where}" for size, where in said[axis].items())
                 raise ValueError(f"The parameters differ in the number of {what}: {found}.")
-            if said[axis]:
-                sizes[axis] = next(iter(said[axis]))
-        return sizes
+        return {axis: next(iter(values)) for axis, values in said.items() if values}
 
     def _given(self):
         """The parameters that have a value before anything is learned, by name."""
         self._sizes()
         return {
             name: promoted(name, getattr(self, name))
-            for name in AXES
+            for name in NAMES
             if getattr(self, name) is not None
         }
 
     def _given_names(self):
         """The parameters that the user gave: not those that ``em`` put there."""
-        names = {name for name in AXES if getattr(self, name) is not None}
+        names = {name for name in NAMES if getattr(self, name) is not None}
         if not hasattr(self, "given_"):
             return names
         filled = vars(self).get("_filled", {})
@@ -297,18 +263,14 @@ initial_state_covariance_ : ndarray
     def _parameters(self, n_columns=None):
         """All parameters as they are now: learned, given, or pykalman's defaults."""
         if self._has_learned():
-            return {name: as_numbers(f"{name}_", getattr(self, f"{name}_")) for name in NAMES}
-        sizes = self._sizes()
-        d, p = sizes.get("d", 1), sizes.get("p", n_columns or 1)
+            return {
+                name: checks.as_numbers(f"{name}_", getattr(self, f"{name}_")) for name in NAMES
+            }
+        sizes = {"d": 1, "p": n_columns or 1, **self._sizes()}
+        shapes = {name: [sizes[axis] for axis in axes] for name, axes in AXES.items()}
         defaults = {
-            "transition_matrices": np.eye(d),
-            "transition_offsets": np.zeros(d),
-            "transition_covariance": np.eye(d),
-            "observation_matrices": np.eye(p, d),
-            "observation_offsets": np.zeros(p),
-            "observation_covariance": np.eye(p),
-            "initial_state_mean": np.zeros(d),
-            "initial_state_covariance": np.eye(d),
+            name: np.zeros(shape) if len(shape) == 1 else np.eye(*shape)
+            for name, shape in shapes.items()
         }
         return {**defaults, **self._given()}
 
@@ -316,15 +278,9 @@ initial_state_covariance_ : ndarray
 
     def _fixed(self):
         """``fixed`` as a dict: for each name True, or which of its entries stay."""
-        fixed = self.fixed
-        if isinstance(fixed, str):
-            fixed = (fixed,)
-        if not isinstance(fixed, dict):
-            fixed = dict.fromkeys(fixed, True)
-        for name in fixed:
-            if name not in NAMES:
-                raise ValueError(f"fixed: {name!r} is not one of the parameters {tuple(NAMES)}.")
-        # Nothing is said by a plain False.
+        names = self._fixed_names(NAMES)
+        fixed = self.fixed if isinstance(self.fixed, dict) else dict.fromkeys(names, True)
+        # A plain False says nothing.
         return {name: held for name, held in fixed.items() if np.ndim(held) or held}
 
     def _free(self, fixed):
@@ -337,16 +293,13 @@ initial_state_covariance_ : ndarray
         return {name for name in free if not np.all(fixed.get(name, False))}
 
     def _held(self, parameters):
-        """What ``fit`` and ``partial_fit`` leave alone, as the model is told: see the class."""
-        fixed = {
-            name: check_entries(name, entries, parameters[name].shape)
-            for name, entries in self._fixed().items()
-        }
-        free = self._free(fixed)
-        return {name: fixed.get(name, False) if name in free else True for name in NAMES}
+        """The entries that ``fit`` and ``partial_fit`` leave alone: see the class."""
+        fixed = self._fixed()
+        held, free = checks.check_held(fixed, parameters), self._free(fixed)
+        return {name: held[name] if name in free else True for name in NAMES}
 
-    def _say_what_is_learned(self, n_columns, *, resumed):
-        """Warn where this is not what fastem 0.1 did, and where there is nothing to learn."""
+    def _warn_about_learning(self, n_columns, *, resumed):
+        """Warn if this is not what fastem 0.1 learned, or if there is nothing to learn."""
         changes, fixed = [], self._fixed()
         if not self._free(fixed):
             warn(
@@ -361,7 +314,7 @@ initial_state_covariance_ : ndarray
                 changes.append(
                     f"{names}: given, and therefore not learned; fastem 0.1 learned them. To learn "
                     "them from what is given, name in em_vars all that is to be learned ('all' is "
-                    "everything, the offsets too); to keep them and hear no more of it, name them "
+                    "everything, the offsets too); to keep them without this warning, name them "
                     "in fixed."
                 )
         size = 1 if resumed or "d" in self._sizes() else n_columns
@@ -377,13 +330,10 @@ initial_state_covariance_ : ndarray
 
     def _make_model(self, parameters, held=None):
         return KalmanModel(
-            parameters,
-            held=held,
-            transition_shape=self.transition_covariance_type,
+            parameters, held=held, transition_shape=self.transition_covariance_type,
             observation_shape=self.observation_covariance_type,
-            horizon=getattr(self, "lengths_", None),
-            n_jobs=self.n_jobs,
-        )
+            horizon=getattr(self, "lengths_", None), n_jobs=self.n_jobs,
+        )  # fmt: skip
 
     _learned_kinds = {  # noqa: RUF012
         **Estimator._learned_kinds,
@@ -398,23 +348,19 @@ initial_state_covariance_ : ndarray
         # Parameters that change with time can be kept, if not learned.
         return self._make_model(self._parameters())
 
-    def _learner(self, parameters):
-        """A model that knows what it leaves alone; it is constant in time."""
+    def _learner(self, parameters, held=None):
+        """A model, constant in time, that knows what it leaves alone."""
         check_constant(parameters)
-        return self._make_model(parameters, self._held(parameters))
+        return self._make_model(parameters, self._held(parameters) if held is None else held)
 
     def _model(self) -> KalmanModel:
         """The model that the attributes describe."""
-        if self._has_learned():
-            return self._learner(self._parameters())
-        # Of filters that were never fitted nothing is known but what is given: in combining
-        # several, that is what is to be combined.
-        parameters = self._parameters()
-        check_constant(parameters)
-        return self._make_model(parameters, {**dict.fromkeys(_OFFSETS, True), **self._fixed()})
+        # Filters that were never fitted are combined as they were given, except for the offsets.
+        given = None if self._has_learned() else {**dict.fromkeys(_OFFSETS, True), **self._fixed()}
+        return self._learner(self._parameters(), given)
 
     def _inferring_model(self, n_columns=None) -> KalmanModel:
-        """The model for everything but learning."""
+        """The model for inference, which may change with time."""
         unknown = self.transition_matrices is None and self.observation_matrices is None
         if unknown and not self._has_learned():
             warn(
@@ -444,7 +390,7 @@ initial_state_covariance_ : ndarray
         return self._sizes().get("p")
 
     def _check_data(self, X, lengths=None, sample_weight=None, *, reset, once=False):
-        """``X`` as checked sequences, or a stream of such."""
+        """``X`` as checked sequences, or a stream of them."""
         if isinstance(X, Remote):
             return X.checked(self, reset=reset)
         n_columns = self._sizes().get("p") if reset else self._n_columns()
@@ -457,7 +403,7 @@ initial_state_covariance_ : ndarray
     # Learning --------------------------------------------------------------------------------
 
     def _initial_model(self, data):
-        """The first model: what is given, and the data if nothing of the dynamics is."""
+        """The first model: as given, or from the data if no part of the dynamics is given."""
         data = sample_of(data)
         # How a stream is cut makes no difference.
         sequences = beginning(data.tables())[0] if data.is_stream else data
@@ -470,10 +416,8 @@ initial_state_covariance_ : ndarray
             seed = check_random_state(self.random_state).randint(2**31)
             found = initial_parameters(sequences, d, np.random.default_rng(seed))
             parameters = {**found, **given}
-        for kind, name in (
-            (self.transition_covariance_type, "transition_covariance"),
-            (self.observation_covariance_type, "observation_covariance"),
-        ):
+        for name in ("transition_covariance", "observation_covariance"):
+            kind = getattr(self, f"{name}_type")
             if name not in given and kind != "full":
                 variances = np.diag(parameters[name])
                 parameters[name] = np.diag(
@@ -510,7 +454,7 @@ initial_state_covariance_ : ndarray
             vars(self).pop(name, None)
 
     def _check_fit(self, data):
-        self._say_what_is_learned(self._n_columns(), resumed=self._resumes())
+        self._warn_about_learning(self._n_columns(), resumed=self._resumes())
 
     def _initial_models(self, data):
         yield self._initial_model(data)
@@ -562,7 +506,7 @@ initial_state_covariance_ : ndarray
     def _online_tables(self, data, started):
         tables, first = super()._online_tables(data, started)
         n_columns = self._n_columns() if first is None else first.X.shape[1]
-        self._say_what_is_learned(n_columns, resumed=started)
+        self._warn_about_learning(n_columns, resumed=started)
         return tables, first
 
     def _initial_model_online(self, table):
@@ -593,17 +537,14 @@ initial_state_covariance_ : ndarray
         sequences = self._sequences(X)
         parameters = self._parameters(sequences.X.shape[1])
         for name in sorted(free):
-            axes = len(AXES[name])
-            if parameters[name].ndim != axes:
+            n_axes, n_learned = parameters[name].ndim, len(AXES[name])
+            if n_axes != n_learned:
                 warn(
-                    f"{name} has {parameters[name].ndim} dimensions now; after fitting, it will "
-                    f"have {axes}.",
+                    f"{name} has {n_axes} dimensions now; after fitting, it will have {n_learned}.",
                     UserWarning,
                 )
-        entries = {
-            name: check_entries(name, held, parameters[name].shape) for name, held in fixed.items()
-        }
-        entries = {name: held for name, held in entries.items() if name in free}
+        held = checks.check_held(fixed, parameters)
+        entries = {name: held[name] for name in fixed if name in free}
         model = self._make_model(parameters)
         check_times(model.parameters, int(sequences.lengths.max()))
         model = pykalman_em(model, sequences, n_iter, free, entries)
@@ -618,8 +559,8 @@ initial_state_covariance_ : ndarray
 
     # Using the model -------------------------------------------------------------------------
 
-    def _sequences(self, X, lengths=None, sample_weight=None) -> Observations:
-        return as_table(X, lengths, sample_weight, self._n_columns())
+    def _sequences(self, X, lengths=None) -> Observations:
+        return as_table(X, lengths, self._n_columns())
 
     def _inferring(self, X, lengths=None):
         sequences = self._sequences(X, lengths)
@@ -656,17 +597,10 @@ initial_state_covariance_ : ndarray
         return self._infer(X, smooth=True)
 
     def filter_update(
-        self,
-        filtered_state_mean,
-        filtered_state_covariance,
-        observation=None,
-        transition_matrix=None,
-        transition_offset=None,
-        transition_covariance=None,
-        observation_matrix=None,
-        observation_offset=None,
-        observation_covariance=None,
-    ):
+        self, filtered_state_mean, filtered_state_covariance, observation=None,
+        transition_matrix=None, transition_offset=None, transition_covariance=None,
+        observation_matrix=None, observation_offset=None, observation_covariance=None,
+    ):  # fmt: skip
         """From the filtered state at one step to that at the next.
 
         Parameters
@@ -684,25 +618,19 @@ observation_offset, observation_covariance : array-like, optional
         mean, covariance : ndarray
         """
         parameters = dict(self._inferring_model().parameters)
-        named = {
-            "transition_matrices": transition_matrix,
-            "transition_offsets": transition_offset,
-            "transition_covariance": transition_covariance,
-            "observation_matrices": observation_matrix,
-            "observation_offsets": observation_offset,
-            "observation_covariance": observation_covariance,
-        }
-        for name, value in named.items():
+        given = (transition_matrix, transition_offset, transition_covariance,
+                 observation_matrix, observation_offset, observation_covariance)  # fmt: skip
+        for name, value in zip(VARYING, given, strict=True):
             if value is not None:
                 parameters[name] = promoted(name, value)
             if parameters[name].ndim > len(AXES[name]):
                 raise ValueError(f"{name} changes with time: give the one of this step.")
-        parameters = check_system(parameters)
+        parameters = checks.check_system(parameters)
         A, b, Q = (parameters[f"transition_{k}"] for k in ("matrices", "offsets", "covariance"))
         p, d = parameters["observation_matrices"].shape
         mean = _state("filtered_state_mean", filtered_state_mean, (d,))
         covariance = _state("filtered_state_covariance", filtered_state_covariance, (d, d))
-        check_covariance("filtered_state_covariance", covariance)
+        checks.check_covariance("filtered_state_covariance", covariance)
         # The next state, before it is observed, is the first state of a sequence of one step.
         parameters["initial_state_mean"] = A @ mean + b
         spread = A @ covariance @ A.T
@@ -710,16 +638,13 @@ observation_offset, observation_covariance : array-like, optional
         if observation is None:
             observation = np.full(p, np.nan)
         row = np.ma.atleast_1d(observation).reshape(1, -1)
-        model = self._make_model(parameters)
-        means, covariances, _, _ = model.infer(
-            row if np.ma.isMaskedArray(observation) else np.asarray(row), False
-        )
+        row = row if np.ma.isMaskedArray(observation) else np.asarray(row)
+        means, covariances, _, _ = self._make_model(parameters).infer(row, False)
         return means[0], covariances[0]
 
     def loglikelihood(self, X):
         """The log-likelihood of all observations."""
-        model, sequences = self._inferring(X)
-        return float(model.log_likelihoods(sequences).sum())
+        return float(self.score_samples(X).sum())
 
     def score_samples(self, X, lengths=None):
         """The log-likelihood of each sequence."""
@@ -731,8 +656,7 @@ observation_offset, observation_covariance : array-like, optional
         data = self._check_data(X, lengths, sample_weight, reset=False, once=True)
         total, weight, model = 0.0, 0.0, None
         for sequences in data.tables():
-            if model is None:
-                model = self._inferring_model(sequences.X.shape[1])
+            model = model or self._inferring_model(sequences.X.shape[1])
             each = model.log_likelihoods(sequences)
             w = sequences.sample_weight
             total += each.sum() if w is None else each @ w
@@ -756,10 +680,9 @@ observation_offset, observation_covariance : array-like, optional
         """
         if not isinstance(n_steps, Integral) or n_steps < 1:
             raise ValueError(f"n_steps must be a whole number, 1 or more; got {n_steps}.")
-        sequences = self._sequences(X)
+        model, sequences = self._inferring(X)
         if len(sequences) > 1:
             raise ValueError("forecast takes one sequence; call it for each.")
-        model = self._inferring_model(sequences.X.shape[1])
         check_constant(model.parameters)
         means, covariances, _, _ = model.infer(sequences, False)
         h, P = means[-1], covariances[-1]
@@ -796,24 +719,25 @@ observation_offset, observation_covariance : array-like, optional
         check_times(model.parameters, n_timesteps)
         rng = check_random_state(self.random_state if random_state is None else random_state)
 
-        def at(letter, axes, t):
-            value = getattr(model, letter)
-            return value[t] if value.ndim > axes else value
-
+        transitions, steps = np.arange(n_timesteps - 1), np.arange(n_timesteps)
+        A, b, Q, C, c, R = (
+            checks.at_times(name, model.parameters[name], times)
+            for name, times in zip(VARYING, 3 * [transitions] + 3 * [steps], strict=True)
+        )
         d, p = model.A.shape[-1], model.C.shape[-2]
         if initial_state is not None:
             initial_state = _state("initial_state", initial_state, (d,))
         states, observations = np.zeros((n_timesteps, d)), np.zeros((n_timesteps, p))
-        for t in range(n_timesteps):
+        for t in steps:
             if t > 0:
-                states[t] = at("A", 2, t - 1) @ states[t - 1] + at("b", 1, t - 1)
-                states[t] += rng.multivariate_normal(np.zeros(d), at("Q", 2, t - 1))
+                states[t] = A[t - 1] @ states[t - 1] + b[t - 1]
+                states[t] += rng.multivariate_normal(np.zeros(d), Q[t - 1])
             elif initial_state is None:
                 states[0] = rng.multivariate_normal(model.m, model.V)
             else:
                 states[0] = initial_state
-            observations[t] = at("C", 2, t) @ states[t] + at("c", 1, t)
-            observations[t] += rng.multivariate_normal(np.zeros(p), at("R", 2, t))
+            observations[t] = C[t] @ states[t] + c[t]
+            observations[t] += rng.multivariate_normal(np.zeros(p), R[t])
         return states, np.ma.array(observations)
 
 
@@ -835,7 +759,7 @@ def _named(em_vars):
 
 def _state(name, value, shape):
     """A mean or covariance of a state that is passed as an argument."""
-    array = as_numbers(name, value)
+    array = checks.as_numbers(name, value)
     if array.size == 1:
         array = array.reshape((1,) * len(shape))
     if array.shape != shape:

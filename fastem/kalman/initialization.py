@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 __all__ = ["initial_parameters"]
@@ -33,12 +35,11 @@ def initial_parameters(sequences, n_states: int, rng) -> dict[str, np.ndarray]:
     # Of a column that does not vary only rounding of its mean is left.
     scale[rows.std(axis=0) <= _ROUNDING * largest] = 1.0
     rows = rows / scale
-    span = max(1, -(-n_states // p)) + 1
-    longest = int(sequences.lengths.max())
-    span = max(1, min(span, longest // 2))
-    past_at, now_at = _windows(sequences, span)
+    # Two windows of this many rows, one after the other, fit into the longest sequence.
+    span = max(1, min(-(-n_states // p) + 1, int(sequences.lengths.max()) // 2))
+    now_at = _windows(sequences, span)
     if len(now_at) > n_states + span * p:
-        states, at = _variates(rows, past_at, now_at, span, n_states)
+        states, at = _variates(rows, now_at, span, n_states)
     else:
         states, at = _components(rows, n_states), np.arange(len(rows))
     if states.shape[1] < n_states:
@@ -50,10 +51,7 @@ def initial_parameters(sequences, n_states: int, rng) -> dict[str, np.ndarray]:
     C, R = _regress(rows[at], states)
     index = np.full(len(rows), -1)
     index[at] = np.arange(len(at))
-    ends = sequences.bounds[1:] - 1
-    last = np.zeros(len(rows), dtype=bool)
-    last[ends] = True
-    before = at[~last[at]]
+    before = np.setdiff1d(at, sequences.bounds[1:] - 1)
     before = before[index[before + 1] >= 0]
     if len(before) > n_states:
         A, Q = _regress(states[index[before + 1]], states[index[before]])
@@ -88,25 +86,22 @@ def _check_range(largest):
 
 def _windows(sequences, span):
     """Where a past of ``span`` rows ends and a future of as many begins, within one sequence."""
-    T = sequences.lengths
-    offsets = [
-        start + np.arange(span, length - span + 1)
-        for start, length in zip(sequences.starts, T, strict=True)
-        if length >= 2 * span
-    ]
-    now = np.concatenate(offsets) if offsets else np.empty(0, dtype=int)
-    return now - span, now
+    return np.concatenate(
+        [
+            np.arange(start + span, stop - span + 1)
+            for start, stop in pairwise(sequences.bounds.tolist())
+        ]
+    )
 
 
-def _variates(rows, past_at, now_at, span, n_states):
-    past = np.hstack([rows[past_at + i] for i in range(span)])
+def _variates(rows, now_at, span, n_states):
+    past = np.hstack([rows[now_at - span + i] for i in range(span)])
     future = np.hstack([rows[now_at + i] for i in range(span)])
     few = slice(None, None, max(1, len(past) // _MOST_ROWS))
-    fit, residual = _regress(future[few], past[few])
+    some = past[few]
+    fit, residual = _regress(future[few], some)
     unit = np.linalg.cholesky(residual + _FLOOR * np.eye(len(residual)))
-    spread = np.linalg.cholesky(
-        past[few].T @ past[few] / len(past[few]) + 1e-9 * np.eye(past.shape[1])
-    )
+    spread = np.linalg.cholesky(some.T @ some / len(some) + 1e-9 * np.eye(some.shape[1]))
     _, _, directions = np.linalg.svd(np.linalg.solve(unit, fit @ spread), full_matrices=False)
     weights = np.linalg.solve(spread.T, directions[:n_states].T)
     # A state is the past up to the row it belongs to.

@@ -8,6 +8,8 @@ import numpy as np
 
 from ..kernels.kalman.stream import forward
 from ..kernels.kalman.system import Workspace
+from .checks import check_constant
+from .model import no_density
 
 __all__ = ["KalmanStream"]
 
@@ -30,7 +32,7 @@ class KalmanStream:
     """
 
     def __init__(self, model):
-        model._check_constant()
+        check_constant(model.parameters)
         space = Workspace(model.system, 1, model.direct)
         self._x, self._places = space.x, space.places
         self._d, self._p = len(model.m), len(model.c)
@@ -78,10 +80,7 @@ class KalmanStream:
                 "or the state has grown without bound."
             )
         if not gained < np.inf:
-            raise ValueError(
-                "The observation has no density: its covariance C P Cᵀ + R is not positive "
-                "definite. Give the observations some noise (observation_covariance)."
-            )
+            raise ValueError(no_density())
         self._mean, self._covariance = mean, covariance
         self.log_likelihood += gained
         self.n_steps += 1
@@ -89,9 +88,8 @@ class KalmanStream:
 
     def _row(self, observation):
         """The observation as a kernel reads it."""
-        masked = isinstance(observation, np.ma.MaskedArray)
-        missing = masked and np.ma.getmaskarray(observation).any()
-        if observation is None or missing:
+        is_masked = isinstance(observation, np.ma.MaskedArray)
+        if observation is None or (is_masked and np.ma.getmaskarray(observation).any()):
             return np.full(self._p, np.nan)
         try:
             row = np.ascontiguousarray(observation, dtype=float).reshape(-1)

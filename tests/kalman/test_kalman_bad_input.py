@@ -187,6 +187,13 @@ def test_em_that_changes_with_time_takes_sequences_one_by_one():
         fastem.KalmanFilter(**parameters(lds)).em([X[0], np.zeros((12, 3))])
 
 
+def test_em_holds_no_single_entries_of_what_changes_with_time():
+    given = {**kalman_abuse.good(), "observation_covariance": np.stack([np.eye(3)] * 12)}
+    fixed = {"observation_covariance": np.stack([np.eye(3, dtype=bool)] * 12)}
+    with pytest.raises(ValueError, match="hold whole parameters"), pytest.warns(UserWarning):
+        fastem.KalmanFilter(**given, fixed=fixed).em(kalman_abuse.X)
+
+
 def test_the_same_parameters_written_out_for_each_step_learn_alike():
     rng = np.random.default_rng(5)
     lds = oracles.random_lds(2, 3, rng)

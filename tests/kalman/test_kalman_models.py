@@ -310,6 +310,21 @@ def test_states_that_are_not_observed_are_aligned_by_their_dynamics():
     assert algebra.divergence(moved.brought_to(blind), blind) == pytest.approx(0.0, abs=1e-8)
 
 
+def test_sequences_without_weight_are_refused():
+    one = model(oracles.random_lds(2, 3, np.random.default_rng(13)))
+    nothing = as_observations(np.zeros((4, 3))).reweighted([0.0])
+    with pytest.raises(ValueError, match="all zero"):
+        one.expect(nothing)
+
+
+def test_weights_may_lie_apart_in_memory():
+    rng = np.random.default_rng(13)
+    one, data = model(oracles.random_lds(2, 3, rng)), as_observations(rng.normal(size=(4, 5, 3)))
+    weights = rng.random((4, 2))
+    apart, together = (data.reweighted(w) for w in (weights[:, 0], weights[:, 0].copy()))
+    assert one.expect(apart).log_likelihood == one.expect(together).log_likelihood
+
+
 def test_models_of_different_kinds_and_sizes_do_not_mix():
     rng = np.random.default_rng(13)
     one = model(oracles.random_lds(2, 3, rng))
