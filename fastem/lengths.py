@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from . import checks
+
 __all__ = ["LONGEST_TABLE", "Lengths"]
 
 #: Longer lengths are not tabulated step by step.
@@ -39,7 +41,7 @@ class Lengths:
 
     def __init__(self, lengths, weights=None):
         given = np.atleast_1d(np.asarray(lengths))
-        if given.ndim != 1 or len(given) == 0 or not _whole(given) or given.min() < 0:
+        if given.ndim != 1 or len(given) == 0 or not checks.are_whole(given) or given.min() < 0:
             raise ValueError(f"A length is a whole number, 0 or more; got {lengths!r}.")
         self.lengths, place = np.unique(given.astype(np.int64), return_inverse=True)
         weights = np.ones(len(given)) if weights is None else np.asarray(weights, dtype=float)
@@ -135,12 +137,6 @@ def _made(lengths, shares, weight):
     new = object.__new__(Lengths)
     new.lengths, new.shares, new.weight = lengths, shares, float(weight)
     return new
-
-
-def _whole(values):
-    if values.dtype.kind in "iu":
-        return True
-    return values.dtype.kind == "f" and bool((values % 1 == 0).all())
 
 
 def _normalized(weights):

@@ -132,7 +132,7 @@ class DirichletModel(Model):
         checks.check_table(X)
         self._check_width(X)
         if sample_weight is not None:
-            checks.check_row_weights(sample_weight, len(X))
+            checks.check_weights(sample_weight, len(X))
 
         def one(piece):
             start, stop = piece
@@ -305,7 +305,7 @@ class CompoundDirichletModel(DirichletModel):
         checks.check_batch_size(batch_size)
         rates = checks.check_rates(rates, -(-X.shape[0] // batch_size))
         if sample_weight is not None:
-            checks.check_row_weights(sample_weight, X.shape[0])
+            checks.check_weights(sample_weight, X.shape[0])
         if memory is not None:
             self.check_statistics(memory)
         model, steps = self, max(1, _ROWS_AT_A_TIME // batch_size)

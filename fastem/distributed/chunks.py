@@ -14,7 +14,7 @@ from distributed import Future
 from scipy import sparse
 
 from ..data.rows import Stream, is_stream
-from ..data.sequences import Sequences
+from ..data.sequences import Sequences, as_column
 
 __all__ = ["Chunk", "chunks_for", "chunks_of", "join"]
 
@@ -223,9 +223,7 @@ def _as_chunk(block, of_sequences):
 
 def _column(sequence):
     """A sequence; one of a single dimension as a column."""
-    if np.ndim(sequence) != 1:
-        return sequence
-    return (sequence if isinstance(sequence, np.ndarray) else np.asarray(sequence))[:, None]
+    return as_column(sequence) if np.ndim(sequence) == 1 else sequence
 
 
 def _with(chunk, **given):
