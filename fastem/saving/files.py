@@ -336,10 +336,10 @@ def _read_manifest(archive, size, path):
         )
     try:
         kind, settings = manifest["kind"], _decode(manifest["settings"])
+        if not isinstance(kind, str) or not isinstance(settings, dict):
+            raise TypeError("the kind is a string, and the settings are a dict")
     except (KeyError, TypeError, ValueError) as error:
         raise _damaged(path, f"{MANIFEST} lacks its kind or its settings") from error
-    if not isinstance(kind, str) or not isinstance(settings, dict):
-        raise _damaged(path, f"{MANIFEST} lacks its kind or its settings")
     return kind, settings
 
 
