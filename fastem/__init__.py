@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from . import hmm as hmm
     from . import kalman as kalman
     from . import kernels as kernels
+    from . import matching as matching
     from . import mixture as mixture
     from . import model as model
     from . import simulated as simulated

@@ -396,12 +396,12 @@ class RowEstimator(DensityMixin, Estimator):
             raise ValueError(
                 "sample_weight goes with an array; a stream yields pairs (array, weights) instead."
             )
-        first = reset
 
         def check(X, sample_weight):
-            nonlocal first
-            checked = self._check_table(X, sample_weight, reset=first)
-            first = False
+            nonlocal reset
+            checked = self._check_table(X, sample_weight, reset=reset)
+            # Only the first table says what the columns are.
+            reset = False
             if once:
                 check_total(checked[1])
             return checked

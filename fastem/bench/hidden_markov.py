@@ -90,15 +90,15 @@ def _paths(startprob, transmat, lengths, rng):
 
 
 def estimator(kind, problem: Problem, **settings):
-    """A ``GaussianHMM`` of fastem or hmmlearn that starts from the problem's parameters."""
-    model = kind(
+    """A ``GaussianHMM`` that starts from the problem's parameters; fastem's if ``kind`` is None."""
+    import fastem
+
+    model = (kind or fastem.GaussianHMM)(
         problem.shape.n_states, covariance_type=problem.shape.covariance_type, tol=-np.inf,
         init_params="", implementation="scaling", **problem.settings, **settings,
     )  # fmt: skip
-    model.startprob_ = problem.start["startprob"]
-    model.transmat_ = problem.start["transmat"]
-    model.means_ = problem.start["means"]
-    model.covars_ = problem.start["covars"]
+    for name in ("startprob", "transmat", "means", "covars"):
+        setattr(model, f"{name}_", problem.start[name])
     model.n_features = problem.shape.n_features
     return model
 
@@ -118,36 +118,31 @@ def path_log_probability(problem: Problem, states) -> float:
     return float(total / len(X))
 
 
-def em(problem: Problem) -> Side:
-    """Batch EM by fastem."""
-    import fastem
-
+def em(problem: Problem, kind=None) -> Side:
+    """Batch EM by fastem, or by ``kind``, which has its interface."""
     X, lengths = problem.X, problem.lengths
 
     def run(n_iter):
-        return estimator(fastem.GaussianHMM, problem, n_iter=n_iter).fit(X, lengths)
+        return estimator(kind, problem, n_iter=n_iter).fit(X, lengths)
 
-    return Side(run, lambda model: model.score(X, lengths) / len(X), compiles=True)
+    return Side(run, lambda model: model.score(X, lengths) / len(X), compiles=kind is None)
 
 
-def score(problem: Problem) -> Side:
-    """The log-likelihood by fastem."""
-    import fastem
-
-    model = estimator(fastem.GaussianHMM, problem)
+def score(problem: Problem, kind=None) -> Side:
+    """The log-likelihood by fastem, or by ``kind``."""
+    model = estimator(kind, problem)
     X, lengths = problem.X, problem.lengths
     return Side(
         lambda _: model.score(X, lengths), lambda total: total / len(X), iterates=False,
-        compiles=True,
+        compiles=kind is None,
     )  # fmt: skip
 
 
-def decode(problem: Problem) -> Side:
-    """The likeliest paths by fastem."""
-    import fastem
-
-    model = estimator(fastem.GaussianHMM, problem)
+def decode(problem: Problem, kind=None) -> Side:
+    """The likeliest paths by fastem, or by ``kind``."""
+    model = estimator(kind, problem)
     return Side(
         lambda _: model.decode(problem.X, problem.lengths)[1],
-        lambda states: path_log_probability(problem, states), iterates=False, compiles=True,
+        lambda states: path_log_probability(problem, states), iterates=False,
+        compiles=kind is None,
     )  # fmt: skip

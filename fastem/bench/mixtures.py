@@ -100,14 +100,14 @@ def start(X, shape: MixtureShape, seed=0) -> dict[str, np.ndarray]:
     }
 
 
-def em(problem: Problem) -> Side:
-    """Batch EM by fastem."""
+def em(problem: Problem, kind=None) -> Side:
+    """Batch EM by fastem, or by ``kind``, which has its interface."""
     import fastem
 
     shape = problem.shape
 
     def run(n_iter):
-        model = fastem.GaussianMixture(
+        model = (kind or fastem.GaussianMixture)(
             shape.n_components, covariance_type=shape.covariance_type, max_iter=n_iter, tol=0.0,
             **problem.settings, **problem.start,
         )  # fmt: skip
