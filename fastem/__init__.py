@@ -89,7 +89,7 @@ _HOMES = {**ESTIMATORS, **FUNCTIONS}
 
 __all__ = sorted(_HOMES)
 
-old_paths.install(__name__)
+old_paths.install()
 
 
 def __getattr__(name):
