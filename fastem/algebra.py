@@ -253,7 +253,7 @@ def upper_bound(model, other, data) -> float:
 
 
 def step_loss(model, other, data) -> float:
-    """The loss of Θ̃ that no step from Θ on these data raises, be it batch or online.
+    """The loss of Θ̃ that no batch or online step from Θ on these data increases.
 
     ``NLL(Θ̃|V) + Q(S₀(V|Θ), Θ̃) - Q(S(V|Θ), Θ̃)``: the mean negative log-likelihood of Θ̃, and what the
     noise that the family adds to the data costs it. With ``reg_covar`` that is

@@ -69,7 +69,7 @@ class HMMShape(NamedTuple):
 
 
 def _no_prior(shape):
-    """hmmlearn's priors, off, except where dynamax has none so weak."""
+    """No priors, except where dynamax cannot do without: then the same one for all."""
     # dynamax divides the scatter of full covariances by 2D + 2 more than the mass of a state.
     weight = 3.0 * shape.n_features + 2.0 if shape.covariance_type == "full" else 0.0
     return {"covars_prior": 0.0, "covars_weight": weight}
@@ -104,7 +104,7 @@ def estimator(kind, problem: Problem, **settings):
 
 
 def path_log_probability(problem: Problem, states) -> float:
-    """The log-probability of paths with the data, by whoever found them, per row."""
+    """The joint log-probability of the data and of paths that some library found, per row."""
     start, X = problem.start, problem.X
     variances = start["covars"]
     left = X - start["means"][states]

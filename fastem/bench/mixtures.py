@@ -34,7 +34,7 @@ class MixtureShape(NamedTuple):
 
     @property
     def useful_flops(self) -> float:
-        """Operations of one iteration that no method can spare, triangular factors counted so."""
+        """The operations of one iteration that every method needs, with triangular factors."""
         per_row = self.n_components * self.n_features
         if self.covariance_type == "full":
             return 2.0 * self.n_samples * per_row * self.n_features
@@ -43,7 +43,7 @@ class MixtureShape(NamedTuple):
     def problem(self, folder=None) -> Problem:
         """The data, the start and the settings."""
         X, what = load(self, folder)
-        # Real columns may be all but constant.
+        # Columns of real data may be almost constant.
         reg_covar = {"Fashion-MNIST, uint8": 1.0, "Covtype": 1e-3}.get(what, 0.0)
         return Problem(self, X, what, start(X, self), settings={"reg_covar": reg_covar})
 
