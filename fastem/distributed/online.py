@@ -83,7 +83,8 @@ def fit_online(
     """
     _check_choice("mode", mode, ("sync", "async"))
     _check_choice("combine", combine, ("entropic", "average"))
-    for name, value in (("sync_every", sync_every), ("n_shards", n_shards or 1)):
+    counts = {"sync_every": sync_every, "n_shards": 1 if n_shards is None else n_shards}
+    for name, value in counts.items():
         if not isinstance(value, Integral) or value < 1:
             raise ValueError(f"{name} must be a whole number, 1 or more; got {value!r}.")
     given = {"sample_weight": sample_weight, "cut_off": cut_off}
@@ -121,14 +122,12 @@ class _OnlinePass:
 
     def synchronous(self):
         """Combine when all workers have finished."""
-        begin = 0
-        while begin < max(self.shards.sizes):
+        for begin in range(0, max(self.shards.sizes), self.sync_every):
             busy = [i for i, size in enumerate(self.shards.sizes) if begin < size]
             progress = broadcast(self.progress)
             contributions = [self._task(progress, shard, begin) for shard in busy]
             (total,) = self.shards.gather([tree_sum(contributions)])
             self._update(total, total)
-            begin += self.sync_every
 
     def asynchronous(self):
         """Combine whenever one worker has finished.

@@ -161,23 +161,24 @@ class Shards(Remote):
         return sorted(groups, key=lambda group: group[1][0])
 
     def _read_descriptions(self, descriptions, estimator, reset):
-        counts, n_rows, attributes = zip(*descriptions, strict=True)
-        if not any(counts):
+        pairs = zip(self.futures, descriptions, strict=True)
+        kept = [(future, *described) for future, described in pairs if described[0]]
+        if not kept:
             raise ValueError(
                 "There is nothing to learn from: the data have no observations, or the weights "
                 "are all zero."
             )
-        first, *others = itertools.compress(attributes, counts)
-        for name, value in (item for other in others for item in other.items()):
+        self.futures, counts, n_rows, attributes = map(list, zip(*kept, strict=True))
+        first = attributes[0]
+        for name, value in itertools.chain.from_iterable(other.items() for other in attributes):
             if not np.array_equal(first.get(name), value):
                 raise ValueError(
                     f"The chunks of the data are not alike: {name} is {first.get(name)} in "
                     f"one and {value} in another."
                 )
         self.n_rows = sum(n_rows)
-        self.futures = list(itertools.compress(self.futures, counts))
         #: The number of observations of each shard.
-        self.sizes = [sum(shard.values()) for shard in counts if shard]
+        self.sizes = [sum(shard.values()) for shard in counts]
         #: The number of observations of each chunk, by the number of the chunk.
         self.counts = dict(sorted(item for shard in counts for item in shard.items()))
         self.estimator = estimator

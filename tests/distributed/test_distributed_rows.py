@@ -604,6 +604,7 @@ def test_weights_that_do_not_fit(client):
         ({"combine": "mean"}, "combine must be one of 'entropic', 'average'"),
         ({"sync_every": 0}, "sync_every must be a whole number"),
         ({"n_shards": -1}, "n_shards must be a whole number"),
+        ({"n_shards": 0}, "n_shards must be a whole number"),
     ],
 )
 def test_bad_options_of_online_learning(client, options, message):
