@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from . import hmm as hmm
     from . import kalman as kalman
     from . import kernels as kernels
+    from . import matching as matching
     from . import mixture as mixture
     from . import model as model
     from . import simulated as simulated
@@ -88,7 +89,7 @@ _HOMES = {**ESTIMATORS, **FUNCTIONS}
 
 __all__ = sorted(_HOMES)
 
-old_paths.install(__name__)
+old_paths.install()
 
 
 def __getattr__(name):

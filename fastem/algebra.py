@@ -253,34 +253,31 @@ def upper_bound(model, other, data) -> float:
     the family adds noise to the data (``reg_covar`` of Gaussians): then it is :func:`step_loss`,
     and the data are read twice.
     """
-    model.check_same_kind(other)
-    expectation = expect(model, data)
-    plain = _plain_statistics(model, data, expectation)
+    expectation, plain = _with_and_without_noise(model, other, data)
     gap = model.log_joint(plain) - other.log_joint(expectation.statistics)
     return float(gap - expectation.log_likelihood)
 
 
 def step_loss(model, other, data) -> float:
-    """The loss of Θ̃ that no step from Θ on these data raises, be it batch or online.
+    """The loss of Θ̃ that no batch or online step from Θ on these data increases.
 
     ``NLL(Θ̃|V) + Q(S₀(V|Θ), Θ̃) - Q(S(V|Θ), Θ̃)``: the mean negative log-likelihood of Θ̃, and what the
     noise that the family adds to the data costs it. With ``reg_covar`` that is
     ``½ reg_covar Σ_k s_k tr Σ̃_k⁻¹``, where ``s_k`` is the mass of component k in the data under Θ.
     Without noise it is the mean negative log-likelihood.
     """
-    model.check_same_kind(other)
-    expectation = expect(model, data)
-    plain = _plain_statistics(model, data, expectation)
+    expectation, plain = _with_and_without_noise(model, other, data)
     loss = -expect(other, data).log_likelihood
     if plain is expectation.statistics:
         return float(loss)
     return float(loss + other.log_joint(plain) - other.log_joint(expectation.statistics))
 
 
-def _plain_statistics(model, data, expectation):
-    """``S₀(V|Θ)``: the expectation's statistics, or those without noise where some is added."""
-    plain = model.without_noise()
-    return expectation.statistics if plain is model else expect(plain, data).statistics
+def _with_and_without_noise(model, other, data):
+    """The expectation of the data, and ``S₀(V|Θ)``: its statistics if no noise is added."""
+    model.check_same_kind(other)
+    expectation, plain = expect(model, data), model.without_noise()
+    return expectation, expectation.statistics if plain is model else expect(plain, data).statistics
 
 
 def own_by_simulation(model, n_samples: int, random_state=None, horizon=None) -> Statistics:

@@ -12,9 +12,9 @@ import numpy as np
 
 from .statistics import Moments, Statistics
 
-__all__ = ["block", "check_batch_size", "check_probabilities", "check_rates", "check_row_weights",
-           "check_table", "finite", "finite_statistics", "is_numeric", "moments", "numbers",
-           "same_shapes", "shaped", "statistics_of", "table_of"]  # fmt: skip
+__all__ = ["are_whole", "block", "check_batch_size", "check_probabilities", "check_rates",
+           "check_table", "check_weights", "finite", "finite_statistics", "is_numeric", "moments",
+           "numbers", "same_shapes", "shaped", "statistics_of", "table_of"]  # fmt: skip
 
 
 # Parameters ------------------------------------------------------------------------------------
@@ -37,6 +37,13 @@ def numbers(name, values) -> np.ndarray:
 def is_numeric(array) -> bool:
     """Whether an array holds real numbers or booleans."""
     return array.dtype.kind in "biuf"
+
+
+def are_whole(array) -> bool:
+    """Whether all entries are whole numbers."""
+    if array.dtype.kind != "f":
+        return array.dtype.kind in "iu"
+    return bool(np.isfinite(array).all() and (array % 1 == 0).all())
 
 
 def shaped(name, array, shape, why="") -> np.ndarray:
@@ -150,19 +157,22 @@ def check_table(X) -> None:
         raise TypeError(f"Rows must be real numbers; got an array of dtype {X.dtype}.")
 
 
-def check_row_weights(sample_weight, n_rows) -> None:
-    """``ValueError`` unless there is a weight for each row, finite and not negative."""
+def check_weights(sample_weight, n: int, name: str = "row") -> None:
+    """``ValueError`` unless there is a weight for each row, finite and not negative.
+
+    ``name`` is what has a weight.
+    """
     weights = numbers("sample_weight", sample_weight)
-    if weights.shape != (n_rows,):
+    if weights.shape != (n,):
         raise ValueError(
-            f"sample_weight must have one entry for each of the {n_rows} rows; got the shape "
-            f"{weights.shape}."
+            f"sample_weight must have one entry for each of the {n} {name}s; got the shape "
+            f"{weights.shape}: each {name} has one weight."
         )
     wrong = ~((weights >= 0) & (weights < np.inf))
     if wrong.any():
-        row = int(np.argmax(wrong))
+        at = int(np.argmax(wrong))
         raise ValueError(
-            f"Sample weights must be finite and not negative; that of row {row} is {weights[row]}."
+            f"Sample weights must be finite and not negative; that of {name} {at} is {weights[at]}."
         )
 
 

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import algebra
 from .estimator import Estimator
+from .learning_rate import Clock
 from .model import Model
 from .simulated import Simulated
 
@@ -145,14 +146,11 @@ def _merge(models, function) -> Any:
     for name in ("n_features_in_", "feature_names_in_"):
         if hasattr(models[0], name):
             setattr(result, name, getattr(models[0], name))
-    result.converged_ = False
-    result.n_iter_ = 0
-    result.lower_bound_ = -np.inf
-    result.lower_bounds_ = []
-    # Online learning continues from the steps of the model that has taken the most,
-    result.n_steps_ = max(getattr(model, "n_steps_", 0) for model in models)
-    # and from the observations of all models.
-    result.n_observations_ = sum(getattr(model, "n_observations_", 0.0) for model in models)
+    result._set_iterations([], converged=False)
+    # Online learning continues from the steps of the model that has taken the most, and from the
+    # observations of all models.
+    steps, observations = zip(*(model._clock for model in models), strict=True)
+    result._set_clock(Clock(max(steps), sum(observations)))
     return result
 
 

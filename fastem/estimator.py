@@ -207,14 +207,16 @@ class Estimator(BaseEstimator):
         return algebra.fit(model, data, rule, self._maximize)
 
     def _set_fitted(self, fitted: algebra.Fitted, rule: StoppingRule):
-        self._set_model(fitted.model)
-        self.converged_ = rule.converged
-        self.n_iter_ = rule.n_iter
-        self.lower_bounds_ = rule.log_likelihoods
-        self.lower_bound_ = self.lower_bounds_[-1] if self.lower_bounds_ else -np.inf
         weight = 0.0 if fitted.expectation is None else fitted.expectation.weight
-        self._set_clock(Clock(observations=weight))
-        self._set_memory(None)
+        self._set_progress(algebra.Progress(fitted.model, None, Clock(observations=weight)))
+        self._set_iterations(rule.log_likelihoods, converged=rule.converged)
+
+    def _set_iterations(self, log_likelihoods: list[float], *, converged: bool):
+        """Show the mean log-likelihood at each iteration of batch EM."""
+        self.converged_ = converged
+        self.n_iter_ = len(log_likelihoods)
+        self.lower_bounds_ = log_likelihoods
+        self.lower_bound_ = log_likelihoods[-1] if log_likelihoods else -np.inf
 
     # Online learning -------------------------------------------------------------------------
 
@@ -257,10 +259,7 @@ class Estimator(BaseEstimator):
         first rows: how the stream is cut makes no difference.
         """
         if not hasattr(self, "n_iter_"):
-            self.converged_ = False
-            self.n_iter_ = 0
-            self.lower_bound_ = -np.inf
-            self.lower_bounds_ = []
+            self._set_iterations([], converged=False)
         tables = iter(data.tables())
         if data.is_stream:
             first, tables = (None, tables) if started else beginning(tables)
@@ -271,7 +270,10 @@ class Estimator(BaseEstimator):
     def _set_progress(self, progress: algebra.Progress):
         self._set_model(progress.model)
         self._set_clock(progress.clock)
-        self._set_memory(progress.memory)
+        if progress.memory is not None:
+            self.statistics_ = progress.memory
+        else:
+            vars(self).pop("statistics_", None)
 
     @property
     def _clock(self) -> Clock:
@@ -289,12 +291,6 @@ class Estimator(BaseEstimator):
         if statistics is not None:
             model.check_statistics(statistics)
         return statistics
-
-    def _set_memory(self, statistics: Statistics | None):
-        if statistics is not None:
-            self.statistics_ = statistics
-        elif hasattr(self, "statistics_"):
-            del self.statistics_
 
     # Settings --------------------------------------------------------------------------------
 
@@ -417,12 +413,12 @@ class RowEstimator(DensityMixin, Estimator):
             raise ValueError(
                 "sample_weight goes with an array; a stream yields pairs (array, weights) instead."
             )
-        first = reset
 
         def check(X, sample_weight):
-            nonlocal first
-            checked = self._check_table(X, sample_weight, reset=first)
-            first = False
+            nonlocal reset
+            checked = self._check_table(X, sample_weight, reset=reset)
+            # Only the first table says what the columns are.
+            reset = False
             if once:
                 check_total(checked[1])
             return checked

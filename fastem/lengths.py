@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from . import checks
+
 __all__ = ["LONGEST_TABLE", "Lengths"]
 
 #: Longer lengths are not tabulated step by step.
@@ -39,9 +41,8 @@ class Lengths:
 
     def __init__(self, lengths, weights=None):
         given = np.atleast_1d(np.asarray(lengths))
-        if given.ndim != 1 or len(given) == 0 or not _whole(given) or given.min() < 0:
+        if given.ndim != 1 or len(given) == 0 or not checks.are_whole(given) or given.min() < 0:
             raise ValueError(f"A length is a whole number, 0 or more; got {lengths!r}.")
-        self.lengths, place = np.unique(given.astype(np.int64), return_inverse=True)
         weights = np.ones(len(given)) if weights is None else np.asarray(weights, dtype=float)
         if weights.shape != given.shape:
             raise ValueError(
@@ -52,7 +53,7 @@ class Lengths:
             raise ValueError(
                 f"The weights of the lengths must be finite and not negative; got {weights!r}."
             )
-        self.shares = _normalized(np.bincount(place, weights, minlength=len(self.lengths)))
+        self.lengths, self.shares = _counted(given.astype(np.int64), weights)
         self.weight = 1.0
 
     @classmethod
@@ -101,13 +102,9 @@ class Lengths:
     def __add__(self, other):
         if not isinstance(other, Lengths):
             return NotImplemented
-        parts = (self, other)
-        lengths, place = np.unique(
-            np.concatenate([part.lengths for part in parts]), return_inverse=True
-        )
-        weights = np.concatenate([part.weight * part.shares for part in parts])
-        shares = _normalized(np.bincount(place, weights, minlength=len(lengths)))
-        return _made(lengths, shares, self.weight + other.weight)
+        weights = [part.weight * part.shares for part in (self, other)]
+        both = np.concatenate([self.lengths, other.lengths])
+        return _made(*_counted(both, np.concatenate(weights)), self.weight + other.weight)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """All numbers as arrays, for files."""
@@ -137,14 +134,11 @@ def _made(lengths, shares, weight):
     return new
 
 
-def _whole(values):
-    if values.dtype.kind in "iu":
-        return True
-    return values.dtype.kind == "f" and bool((values % 1 == 0).all())
-
-
-def _normalized(weights):
+def _counted(lengths, weights):
+    """The lengths in order, each once, and their shares."""
+    lengths, place = np.unique(lengths, return_inverse=True)
+    weights = np.bincount(place, weights, minlength=len(lengths))
     total = weights.sum()
     if not total > 0:
         raise ValueError("The weights of the lengths sum to zero.")
-    return weights / total
+    return lengths, weights / total

@@ -26,33 +26,23 @@ MOVED = {
 
 
 class _Finder:
-    """Finds a module under its old name; both names are then the same module."""
-
-    def __init__(self, package):
-        self._package = package
+    """Finds a module under its old name, and loads it: both names are then the same module."""
 
     def find_spec(self, name, path=None, target=None):
         package, _, old = name.rpartition(".")
-        if package != self._package or old not in MOVED:
-            return None
-        return ModuleSpec(name, _Loader(f"{package}.{MOVED[old]}"))
-
-
-class _Loader:
-    def __init__(self, new_name):
-        self._new_name = new_name
+        return ModuleSpec(name, self) if package == __package__ and old in MOVED else None
 
     def create_module(self, spec):
-        module = import_module(self._new_name)
-        self._spec = module.__spec__
+        module = import_module(f".{MOVED[spec.name.rpartition('.')[2]]}", __package__)
+        spec.loader_state = module.__spec__
         return module
 
     def exec_module(self, module):
         # It has been executed, and the import system has just given it the spec of its old name.
-        module.__spec__ = self._spec
+        module.__spec__ = module.__spec__.loader_state
 
 
-def install(package: str) -> None:
-    """Let ``import`` find what moved within ``package``."""
+def install() -> None:
+    """Let ``import`` find the modules that moved."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.append(_Finder(package))
+        sys.meta_path.append(_Finder())

@@ -49,7 +49,7 @@ def _n_cores() -> int:
 
 @cache
 def _n_cores_of(affinity):
-    # To read the quota takes a third of a millisecond. It stays; the affinity may change.
+    # Reading the quota takes a third of a millisecond. It is constant; the affinity may change.
     return joblib.cpu_count()
 
 
@@ -57,10 +57,10 @@ def _in_worker() -> bool:
     """Whether this is a process or a thread that is one of several workers."""
     if multiprocessing.parent_process() is not None:
         return True
-    # Workers that are threads are never the main one, which is spared the rest.
+    # The main thread is never a worker, and need not make the slower tests below.
     if threading.get_ident() == threading.main_thread().ident:
         return False
-    # To ask joblib takes ten microseconds, and only its own threads have something in here.
+    # Asking joblib takes ten microseconds, and only its own threads have some state.
     if (_joblib_state is None or vars(_joblib_state)) and get_active_backend()[0].nesting_level > 0:
         return True
     dask_worker = sys.modules.get("distributed.worker")
@@ -68,7 +68,7 @@ def _in_worker() -> bool:
         return False
     try:
         dask_worker.get_worker()
-    except (ValueError, AttributeError):  # none; or it is being imported just now
+    except (ValueError, AttributeError):  # there is no worker, or its module is being imported
         return False
     return True
 

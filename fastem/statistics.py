@@ -34,7 +34,7 @@ class Moments:
         self.scatter = np.asarray(scatter, dtype=float)
 
     def spread(self, weights, shifts):
-        """The scatter, in the shape of this one's, of ``weights`` at ``shifts`` from the mean."""
+        """The scatter of ``weights`` at ``shifts`` from the mean, in the shape of ``scatter``."""
         if self.scatter.ndim == 3:
             return np.einsum("k,ka,kb->kab", weights, shifts, shifts)
         if self.scatter.ndim == 2:

@@ -45,100 +45,60 @@ class Row(NamedTuple):
         return f"{self.work}, {self.shape}, {' '.join(self.peers)}"
 
 
-def _mixture(*size, bar=None, goal=None, data="synthetic", others=()):
-    shape = MixtureShape(*size, data)
-    peers = {"scikit-learn": Bar(bar, goal), **{name: Bar() for name in others}}
-    return Row(f"GMM {shape.covariance_type}", "mixture_em", shape, peers)
+def _row(work, task, shape, start_from=None, **bars):
+    """A row; of each peer, the arguments of its :class:`Bar`."""
+    return Row(work, task, shape, {name: Bar(*bar) for name, bar in bars.items()}, start_from)
 
 
-def _mlpack(*size):
-    shape = MixtureShape(*size)
+def _mixture(shape, *bar, **others):
     work = f"GMM {shape.covariance_type}"
-    return Row(work, "mixture_em", shape, {"mlpack": Bar()}, start_from="mlpack")
+    return _row(work, "mixture_em", shape, **{"scikit-learn": bar}, **others)
 
 
-def _hmm(*size, hmmlearn=(), dynamax=None, pomegranate=False, **options):
-    shape = HMMShape(*size, **options)
-    peers = {"hmmlearn": Bar(*hmmlearn)}
-    if dynamax is not None:
-        peers["dynamax"] = Bar(*dynamax)
-    if pomegranate:
-        peers["pomegranate"] = Bar()
+def _hmm(shape, hmmlearn=(), **others):
     work = f"HMM {shape.covariance_type} Gaussian{', ragged' if shape.ragged else ''}"
-    return Row(work, "hmm_em", shape, peers)
+    return _row(work, "hmm_em", shape, hmmlearn=hmmlearn, **others)
 
 
-def _use(work, task, *size, names=("hmmlearn", "dynamax"), kind=HMMShape):
-    return Row(work, task, kind(*size), {name: Bar() for name in names})
-
+_SMOOTHING = "Kalman smoothing", "kalman_smooth"
+_DOCUMENTS = "compound Dirichlet, whole fit to 1e-8", "dirichlet_fit"
 
 ROWS = [
-    _mixture("full", 200_000, 2, 8, bar=15, goal=40, others=["pomegranate"]),
-    _mixture("full", 200_000, 16, 16, bar=10, goal=20, others=["pomegranate"]),
-    _mixture("full", 100_000, 64, 10, bar=5, goal=10, others=["pomegranate"]),
-    _mixture("full", 20_000, 784, 10, bar=2, goal=3, data="Fashion-MNIST"),
-    _mixture("full", 500_000, 54, 7, bar=5, goal=10, data="Covtype"),
-    _mixture("diag", 500_000, 54, 7, bar=6, goal=15, data="Covtype"),
-    _mixture("diag", 60_000, 784, 10, bar=4, goal=10, data="Fashion-MNIST"),
-    _mixture("diag", 200_000, 16, 16, others=["pomegranate"]),
-    _mixture("tied", 200_000, 16, 16),
-    _mixture("spherical", 200_000, 16, 16),
+    _mixture(MixtureShape("full", 200_000, 2, 8), 15, 40, pomegranate=()),
+    _mixture(MixtureShape("full", 200_000, 16, 16), 10, 20, pomegranate=()),
+    _mixture(MixtureShape("full", 100_000, 64, 10), 5, 10, pomegranate=()),
+    _mixture(MixtureShape("full", 20_000, 784, 10, "Fashion-MNIST"), 2, 3),
+    _mixture(MixtureShape("full", 500_000, 54, 7, "Covtype"), 5, 10),
+    _mixture(MixtureShape("diag", 500_000, 54, 7, "Covtype"), 6, 15),
+    _mixture(MixtureShape("diag", 60_000, 784, 10, "Fashion-MNIST"), 4, 10),
+    _mixture(MixtureShape("diag", 200_000, 16, 16), pomegranate=()),
+    _mixture(MixtureShape("tied", 200_000, 16, 16)),
+    _mixture(MixtureShape("spherical", 200_000, 16, 16)),
     # Of full covariances mlpack's start is another in each call, so that it cannot be shared.
-    _mlpack("diag", 200_000, 16, 16),
-    _hmm(2000, 50, 4, 4, hmmlearn=(25, 60), dynamax=(5, 10), pomegranate=True),
-    _hmm(2000, 50, 16, 8, hmmlearn=(15, 30), dynamax=(7, 15)),
-    _hmm(1, 100_000, 8, 4, hmmlearn=(3, 6), dynamax=(10, 20)),
-    _hmm(1, 100_000, 64, 4, hmmlearn=(10, 20), dynamax=(5, 10)),
-    _hmm(20_000, 10, 4, 4, hmmlearn=(100, 200), dynamax=(6, 12)),
-    _hmm(2000, 50, 4, 4, covariance_type="full", dynamax=()),
-    _hmm(2000, 50, 4, 4, ragged=True),
-    _use("HMM score", "hmm_score", 2000, 50, 4, 4),
-    _use("HMM score", "hmm_score", 1, 100_000, 8, 4),
-    _use("HMM Viterbi", "hmm_decode", 2000, 50, 4, 4),
-    _use("HMM Viterbi", "hmm_decode", 1, 100_000, 8, 4),
-    Row(
-        "Kalman EM",
-        "kalman_em",
-        KalmanShape(2000, 50, 5, 10),
-        {"dynamax": Bar(20, 40), "simdkalman": Bar(200, 400)},
-    ),
-    Row(
-        "Kalman EM",
-        "kalman_em",
-        KalmanShape(1, 100_000, 5, 10),
-        {"dynamax": Bar(30, 100), "statsmodels": Bar(30, 100)},
-    ),
-    Row("Kalman EM", "kalman_em", KalmanShape(1, 2000, 5, 10), {"pykalman": Bar(500, 2000)}),
-    _use(
-        "Kalman smoothing", "kalman_smooth", 1, 100_000, 5, 10, names=["statsmodels"],
-        kind=KalmanShape,
-    ),
-    _use(
-        "Kalman smoothing", "kalman_smooth", 1, 2000, 5, 10, names=["pykalman", "statsmodels"],
-        kind=KalmanShape,
-    ),
-    _use(
-        "Kalman smoothing", "kalman_smooth", 1, 20_000, 5, 10, 0.1, names=["statsmodels"],
-        kind=KalmanShape,
-    ),
-    Row(
-        "compound Dirichlet, whole fit to 1e-8",
-        "dirichlet_fit",
-        DocumentsShape(100_000, 10, 100),
-        {"SciPy": Bar(10, 50)},
-    ),
-    Row(
-        "compound Dirichlet, whole fit to 1e-8",
-        "dirichlet_fit",
-        DocumentsShape(20_000, 1000, 200),
-        {"SciPy": Bar(50, 300)},
-    ),
-    Row(
-        "compound Dirichlet, whole fit to 1e-8",
-        "dirichlet_fit",
-        DocumentsShape(50_000, 30_000, 150, is_sparse=True, most_evaluations=30),
-        {"SciPy": Bar()},
-    ),
+    _row("GMM diag", "mixture_em", MixtureShape("diag", 200_000, 16, 16), "mlpack", mlpack=()),
+    _hmm(HMMShape(2000, 50, 4, 4), (25, 60), dynamax=(5, 10), pomegranate=()),
+    _hmm(HMMShape(2000, 50, 16, 8), (15, 30), dynamax=(7, 15)),
+    _hmm(HMMShape(1, 100_000, 8, 4), (3, 6), dynamax=(10, 20)),
+    _hmm(HMMShape(1, 100_000, 64, 4), (10, 20), dynamax=(5, 10)),
+    _hmm(HMMShape(20_000, 10, 4, 4), (100, 200), dynamax=(6, 12)),
+    _hmm(HMMShape(2000, 50, 4, 4, covariance_type="full"), dynamax=()),
+    _hmm(HMMShape(2000, 50, 4, 4, ragged=True)),
+    _row("HMM score", "hmm_score", HMMShape(2000, 50, 4, 4), hmmlearn=(), dynamax=()),
+    _row("HMM score", "hmm_score", HMMShape(1, 100_000, 8, 4), hmmlearn=(), dynamax=()),
+    _row("HMM Viterbi", "hmm_decode", HMMShape(2000, 50, 4, 4), hmmlearn=(), dynamax=()),
+    _row("HMM Viterbi", "hmm_decode", HMMShape(1, 100_000, 8, 4), hmmlearn=(), dynamax=()),
+    _row("Kalman EM", "kalman_em", KalmanShape(2000, 50, 5, 10),
+         dynamax=(20, 40), simdkalman=(200, 400)),
+    _row("Kalman EM", "kalman_em", KalmanShape(1, 100_000, 5, 10),
+         dynamax=(30, 100), statsmodels=(30, 100)),
+    _row("Kalman EM", "kalman_em", KalmanShape(1, 2000, 5, 10), pykalman=(500, 2000)),
+    _row(*_SMOOTHING, KalmanShape(1, 100_000, 5, 10), statsmodels=()),
+    _row(*_SMOOTHING, KalmanShape(1, 2000, 5, 10), pykalman=(), statsmodels=()),
+    _row(*_SMOOTHING, KalmanShape(1, 20_000, 5, 10, 0.1), statsmodels=()),
+    _row(*_DOCUMENTS, DocumentsShape(100_000, 10, 100), SciPy=(10, 50)),
+    _row(*_DOCUMENTS, DocumentsShape(20_000, 1000, 200), SciPy=(50, 300)),
+    _row(*_DOCUMENTS,
+         DocumentsShape(50_000, 30_000, 150, is_sparse=True, most_evaluations=30), SciPy=()),
 ]  # fmt: skip
 
 

@@ -1,26 +1,78 @@
-"""Tables cut into batches, and the beginning of a stream."""
+"""What tables of rows and of sequences have in common: streams, joining, batches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
 import numpy as np
 
-__all__ = ["batch_of_weight", "beginning", "check_total", "in_batches", "joined_weights"]
+__all__ = ["Source", "batch_of_weight", "beginning", "check_total", "in_batches", "joined_values",
+           "yields_data"]  # fmt: skip
 
 # The number of rows at the beginning of a stream that initialize a model.
 _BEGINNING_ROWS = 10_000
 
 
-def joined_weights(tables) -> np.ndarray | None:
-    """The weights of the observations of several tables; None if all are one."""
-    weights = [table.sample_weight for table in tables]
-    if all(w is None for w in weights):
+class Source:
+    """Data that come in items, one after another, for any number of passes.
+
+    Parameters
+    ----------
+    source : callable or iterable
+        A function that returns a new iterator, or an object that can be iterated over again and
+        again.
+    check : callable, optional
+        Checks what is made of the items.
+    once : bool, default=False
+        Whether one pass is enough, so that an iterator is accepted.
+    """
+
+    #: Observations come one table after another.
+    is_stream = True
+    #: What an item is called.
+    item_name = "array"
+
+    def __init__(self, source, check: Callable | None = None, *, once: bool = False):
+        if isinstance(source, Iterator) and not once:
+            raise TypeError(
+                "This stream can be read only once, and EM reads the data once for each iteration. "
+                f"Pass a function that returns a new iterator over {self.item_name}s, for example "
+                "fit(lambda: map(numpy.load, files)), or learn in one pass with partial_fit."
+            )
+        self.source = source
+        self.check = check
+
+    def items(self) -> Iterator[tuple[int, object]]:
+        """The items of one pass, with their numbers."""
+        number = -1
+        for number, item in enumerate(self.source() if callable(self.source) else self.source):
+            yield number, item
+        if number < 0:
+            raise ValueError(
+                f"The stream has no data: it ended before its first {self.item_name}. A function "
+                "that is passed as a stream must return a new iterator each time it is called."
+            )
+
+
+def yields_data(X) -> bool:
+    """Whether ``X``, which is not a list, is something to iterate over, and not an array."""
+    if callable(X) or isinstance(X, Iterator):
+        return True
+    looks_like_array = any(hasattr(X, name) for name in ("__array__", "__getitem__", "shape"))
+    return isinstance(X, Iterable) and not looks_like_array
+
+
+def joined_values(tables, name="sample_weight", default=1.0) -> np.ndarray | None:
+    """The values of an optional attribute with an entry for each observation of several tables.
+
+    None if no table has it; ``default`` for the observations of tables without it.
+    """
+    values = [getattr(table, name) for table in tables]
+    if all(array is None for array in values):
         return None
-    return np.concatenate(
-        [np.ones(len(t)) if w is None else w for t, w in zip(tables, weights, strict=True)]
-    )
+    pairs = zip(tables, values, strict=True)
+    return np.concatenate([np.full(len(t), default) if v is None else v for t, v in pairs])
 
 
 def in_batches(tables: Iterable, size: int) -> Iterator:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 from scipy import sparse
 
 from .. import checks
 from ..kernels.rows import READABLE, rows_of
-from .batches import joined_weights
+from .batches import Source, joined_values, yields_data
 
 __all__ = ["Stream", "Table", "admit", "as_data", "is_stream", "read_rows", "readable"]
 
@@ -25,11 +25,11 @@ class Table:
     #: What an observation is called.
     observation_name = "row"
 
-    def __init__(self, X, sample_weight=None):
+    def __init__(self, X, sample_weight=None, admitted_to=None):
         self.X = X
         self.sample_weight = sample_weight
         #: The family whose kernels can read these rows, once that has been checked.
-        self.admitted_to = None
+        self.admitted_to = admitted_to
 
     def __len__(self):
         return self.X.shape[0]
@@ -41,9 +41,7 @@ class Table:
     def part(self, first: int, last: int) -> Table:
         """The rows ``first .. last - 1``, not copied if they are dense."""
         weights = None if self.sample_weight is None else self.sample_weight[first:last]
-        part = Table(self.X[first:last], weights)
-        part.admitted_to = self.admitted_to
-        return part
+        return Table(self.X[first:last], weights, self.admitted_to)
 
     def count_for(self, n_rows: int) -> int:
         """The number of observations that have ``n_rows`` rows together; all if they have fewer."""
@@ -51,9 +49,7 @@ class Table:
 
     def reweighted(self, sample_weight) -> Table:
         """The same rows with other weights."""
-        table = Table(self.X, sample_weight)
-        table.admitted_to = self.admitted_to
-        return table
+        return Table(self.X, sample_weight, self.admitted_to)
 
     @staticmethod
     def joined(tables: list[Table]) -> Table:
@@ -61,10 +57,10 @@ class Table:
         arrays = [table.X for table in tables]
         stack = sparse.vstack if any(map(sparse.issparse, arrays)) else np.concatenate
         X = stack(arrays)
-        return Table(X.tocsr() if sparse.issparse(X) else X, joined_weights(tables))
+        return Table(X.tocsr() if sparse.issparse(X) else X, joined_values(tables))
 
 
-class Stream:
+class Stream(Source):
     """Tables that come one after another, for any number of passes.
 
     Parameters
@@ -78,23 +74,9 @@ class Stream:
         Whether one pass is enough, so that an iterator is accepted.
     """
 
-    is_stream = True
-
-    def __init__(self, source, check: Callable | None = None, *, once: bool = False):
-        if isinstance(source, Iterator) and not once:
-            raise TypeError(
-                "This stream can be read only once, and EM reads the data once for each iteration. "
-                "Pass a function that returns a new iterator, for example "
-                "fit(lambda: map(numpy.load, files)), or learn in one pass with partial_fit."
-            )
-        self.source = source
-        self.check = check
-
     def tables(self) -> Iterator[Table]:
         """The tables of one pass."""
-        items = self.source() if callable(self.source) else self.source
-        number = -1
-        for number, item in enumerate(items):
+        for number, item in self.items():
             X, sample_weight = item if isinstance(item, tuple) else (item, None)
             if self.check is not None:
                 try:
@@ -102,21 +84,13 @@ class Stream:
                 except ValueError as error:
                     raise ValueError(f"In array {number} of the stream: {error}") from error
             yield Table(X, sample_weight)
-        if number < 0:
-            raise ValueError(
-                "The stream has no data: it ended before its first array. A function that is "
-                "passed as a stream must return a new iterator each time it is called."
-            )
 
 
 def is_stream(X) -> bool:
     """Whether ``X`` is a stream of arrays and not an array."""
-    if callable(X) or isinstance(X, (Iterator, Stream)):
-        return True
     if isinstance(X, (list, tuple)):
         return len(X) > 0 and all(_is_item(item) for item in X)
-    looks_like_array = any(hasattr(X, name) for name in ("__array__", "__getitem__", "shape"))
-    return isinstance(X, Iterable) and not looks_like_array
+    return isinstance(X, Stream) or yields_data(X)
 
 
 def _is_item(item) -> bool:
@@ -149,7 +123,7 @@ def admit(table: Table, family, *, values=False) -> Table:
         return table
     checks.check_table(table.X)
     if table.sample_weight is not None:
-        checks.check_row_weights(table.sample_weight, len(table.X))
+        checks.check_weights(table.sample_weight, len(table.X))
     if values:
         # A chunk at a time, so that the check makes no copy of the data.
         for start in range(0, len(table.X), _CHECKED_ROWS):

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from .. import checks
 from ..lengths import Lengths
-from .batches import joined_weights
+from .batches import Source, joined_values, yields_data
 
-__all__ = ["Reader", "SequenceStream", "Sequences", "as_sequences",
+__all__ = ["Reader", "SequenceStream", "Sequences", "as_column", "as_sequences",
            "is_sequence_stream"]  # fmt: skip
 
 # Items of a stream, which may be short sequences, are joined until they have this many rows.
 _JOINED_ROWS = 16_384
-
-_READ_ONCE = (
-    "This stream can be read only once, and EM reads the data once for each iteration. Pass a "
-    "function that returns a new iterator over sequences, for example "
-    "fit(lambda: map(numpy.load, files)), or learn in one pass with partial_fit."
-)
 
 
 class Sequences:
@@ -121,17 +116,11 @@ class Sequences:
     @staticmethod
     def joined(tables: list[Sequences]) -> Sequences:
         """The sequences of several tables, one after another."""
-        cuts = [table.cut_off for table in tables]
-        if any(cut is not None for cut in cuts):
-            pairs = zip(tables, cuts, strict=True)
-            cuts = np.concatenate([np.zeros(len(t), bool) if c is None else c for t, c in pairs])
-        else:
-            cuts = None
         return Sequences(
             np.concatenate([table.X for table in tables]),
             np.concatenate([table.lengths for table in tables]),
-            joined_weights(tables),
-            cuts,
+            joined_values(tables),
+            joined_values(tables, "cut_off", False),
             missing=any(table.missing for table in tables),
         )
 
@@ -190,7 +179,7 @@ class Reader:
         return data
 
 
-class SequenceStream:
+class SequenceStream(Source):
     """Sequences that come one after another, for any number of passes.
 
     Parameters
@@ -210,54 +199,52 @@ class SequenceStream:
         How items are read; by default as in hidden Markov models.
     """
 
-    is_stream = True
+    item_name = "sequence"
 
     def __init__(
         self, source, check: Callable | None = None, *, once=False, cut_off=None, reader=None
     ):  # fmt: skip
-        if isinstance(source, Iterator) and not once:
-            raise TypeError(_READ_ONCE)
+        super().__init__(source, check, once=once)
         if cut_off is not None and np.ndim(cut_off) > 0:
             raise ValueError(
                 "For a stream, cut_off is True or False for all sequences; got an array. Let the "
                 "stream yield fastem.sequences.Sequences, which carry their own."
             )
-        self.source = source
-        self.check = check
         self.cut_off = cut_off
         self.reader = Reader() if reader is None else reader
 
     def tables(self) -> Iterator[Sequences]:
         """The tables of one pass, of many short sequences each, or of a few long ones."""
-        waiting, n_rows, n_before = [], 0, 0
-        for table in self._items():
-            if waiting and not _joinable(waiting[-1], table):
-                joined = self._checked(waiting, n_before)
-                n_before += len(joined)
-                waiting, n_rows = [], 0
-                yield joined
-            waiting.append(table)
+        n_before = 0
+        for tables in self._groups():
+            table = tables[0] if len(tables) == 1 else tables[0].joined(tables)
+            if self.check is not None:
+                table = self.check(table, n_before)
+            n_before += len(table)
+            yield table
+
+    def _groups(self):
+        """Items that are joined to one table."""
+        group, n_rows = [], 0
+        for table in self._read():
+            if group and not _joinable(group[-1], table):
+                yield group
+                group, n_rows = [], 0
+            group.append(table)
             n_rows += len(table.X)
             if n_rows >= self.reader.joined_rows:
-                joined = self._checked(waiting, n_before)
-                n_before += len(joined)
-                waiting, n_rows = [], 0
-                yield joined
-        if waiting:
-            yield self._checked(waiting, n_before)
-        elif n_before == 0:
-            raise ValueError(
-                "The stream has no data: it ended before its first sequence. A function that is "
-                "passed as a stream must return a new iterator each time it is called."
-            )
+                yield group
+                group, n_rows = [], 0
+        if group:
+            yield group
 
-    def _items(self):
-        items = self.source() if callable(self.source) else self.source
-        for number, item in enumerate(items):
+    def _read(self):
+        """Each item as a table."""
+        for number, item in self.items():
             data, weights = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
             if getattr(data, "ndim", 2) == 1:
-                # An item is a sequence, and so one column of it. (A masked array keeps its mask.)
-                data = (data if isinstance(data, np.ndarray) else np.asarray(data))[:, None]
+                # An item is a sequence, and so one column of it.
+                data = as_column(data)
             try:
                 if isinstance(data, Sequences) and weights is None:
                     table = self.reader.again(data)
@@ -267,19 +254,10 @@ class SequenceStream:
                 raise type(error)(f"In item {number} of the stream: {error}") from error
             yield table
 
-    def _checked(self, tables, n_before):
-        table = tables[0] if len(tables) == 1 else tables[0].joined(tables)
-        return table if self.check is None else self.check(table, n_before)
-
 
 def is_sequence_stream(X) -> bool:
     """Whether ``X`` is a stream of sequences, and not an array or a list of them."""
-    if callable(X) or isinstance(X, (Iterator, SequenceStream)):
-        return True
-    if isinstance(X, (list, tuple, Sequences)):
-        return False
-    looks_like_array = any(hasattr(X, name) for name in ("__array__", "__getitem__", "shape"))
-    return isinstance(X, Iterable) and not looks_like_array
+    return isinstance(X, SequenceStream) or (not isinstance(X, (list, tuple)) and yields_data(X))
 
 
 def as_sequences(
@@ -335,6 +313,11 @@ def as_sequences(
     return reader.table(X, lengths, sample_weight, cut_off)
 
 
+def as_column(sequence) -> np.ndarray:
+    """A sequence of one dimension as a column; a masked array keeps its mask."""
+    return np.asanyarray(sequence)[:, None]
+
+
 def has_nan(X) -> bool:
     """Whether a numeric array contains NaN, read in chunks."""
     if getattr(X, "dtype", np.dtype(object)).kind != "f":
@@ -376,10 +359,8 @@ def _check_lengths(lengths, n_rows):
         raise ValueError(
             f"lengths must be a list of the numbers of rows of the sequences; got {lengths!r}."
         )
-    if given.dtype.kind not in "iu":
-        whole = given.dtype.kind == "f" and np.isfinite(given).all() and (given % 1 == 0).all()
-        if not whole:
-            raise ValueError(f"lengths must be whole numbers; got {lengths!r}.")
+    if not checks.are_whole(given):
+        raise ValueError(f"lengths must be whole numbers; got {lengths!r}.")
     given = given.astype(np.int64)
     if (given < 1).any():
         number = int(np.argmax(given < 1))
@@ -399,18 +380,7 @@ def _check_weights(sample_weight, n_sequences):
     weights = np.asarray(sample_weight, dtype=np.float64)
     if weights.ndim == 0:
         weights = np.full(n_sequences, float(weights))
-    if weights.shape != (n_sequences,):
-        raise ValueError(
-            f"sample_weight must have one entry for each of the {n_sequences} sequences; got the "
-            f"shape {weights.shape}: each sequence has one weight."
-        )
-    wrong = ~((weights >= 0) & (weights < np.inf))
-    if wrong.any():
-        number = int(np.argmax(wrong))
-        raise ValueError(
-            "Sample weights must be finite and not negative; that of sequence "
-            f"{number} is {weights[number]}."
-        )
+    checks.check_weights(weights, n_sequences, "sequence")
     return weights
 
 

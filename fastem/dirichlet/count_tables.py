@@ -57,7 +57,7 @@ class CountTables:
         for table in as_documents(data).tables():
             X = table.X = as_counts(table.X)
             if table.sample_weight is not None:
-                checks.check_row_weights(table.sample_weight, X.shape[0])
+                checks.check_weights(table.sample_weight, X.shape[0])
             if total is None:
                 total = cls(X.shape[1])
             if X.shape[1] != total.n_words:

@@ -127,7 +127,7 @@ class DirichletModel(Model):
         checks.check_table(X)
         self._check_width(X)
         if sample_weight is not None:
-            checks.check_row_weights(sample_weight, len(X))
+            checks.check_weights(sample_weight, len(X))
 
         def one(chunk):
             start, stop = chunk
@@ -266,7 +266,7 @@ class CompoundDirichletModel(DirichletModel):
         self._check_width(X)
         batch_size, rates = algebra.checked_steps(self, table, rates, batch_size, memory)
         if sample_weight is not None:
-            checks.check_row_weights(sample_weight, X.shape[0])
+            checks.check_weights(sample_weight, X.shape[0])
         model, steps = self, max(1, _ROWS_AT_A_TIME // batch_size)
         for first in range(0, len(rates), steps):
             part = slice(first * batch_size, (first + steps) * batch_size)

@@ -14,9 +14,9 @@ from distributed import Future
 from scipy import sparse
 
 from ..data.rows import Stream, is_stream
-from ..data.sequences import Sequences
+from ..data.sequences import Sequences, as_column
 
-__all__ = ["Chunk", "chunks_for", "chunks_of", "join"]
+__all__ = ["Chunk", "chunks_of", "join"]
 
 #: Arguments with an entry for each observation, in the order of a tuple, and their defaults.
 _DEFAULTS = {"sample_weight": 1.0, "cut_off": False}
@@ -83,11 +83,6 @@ def join(chunks) -> Chunk:
 
 
 # From collections to delayed chunks -------------------------------------------------------------
-
-
-def chunks_for(model, data, client, **given) -> list[Delayed]:
-    """:func:`chunks_of`, with rows or sequences as observations, whichever the estimator needs."""
-    return chunks_of(data, model._learns_sequences, client, **given)
 
 
 def chunks_of(data, of_sequences=False, client=None, **given) -> list[Delayed]:
@@ -223,9 +218,7 @@ def _as_chunk(block, of_sequences):
 
 def _column(sequence):
     """A sequence; one of a single dimension as a column."""
-    if np.ndim(sequence) != 1:
-        return sequence
-    return (sequence if isinstance(sequence, np.ndarray) else np.asarray(sequence))[:, None]
+    return as_column(sequence) if np.ndim(sequence) == 1 else sequence
 
 
 def _with(chunk, **given):

@@ -7,9 +7,7 @@ from typing import TypeVar
 from sklearn.utils.validation import check_is_fitted
 
 from .. import algebra
-from .chunks import chunks_for
-from .em_step import fit_arguments
-from .shards import Shards, connected
+from .shards import shards_of
 
 __all__ = ["fit", "score"]
 
@@ -52,9 +50,8 @@ def fit(model: Estimator, data, sample_weight=None, cut_off=None, client=None) -
     the same as in ``model.fit``; for more rows it uses a sample of 50,000, which is always the
     same. Initial parameters given in the settings are used as they are.
     """
-    given = fit_arguments(model, sample_weight=sample_weight, cut_off=cut_off)
-    with connected(client) as client:
-        return model.fit(Shards(client, chunks_for(model, data, client, **given)))
+    with shards_of(model, data, client, sample_weight=sample_weight, cut_off=cut_off) as shards:
+        return model.fit(shards)
 
 
 def score(model, data, sample_weight=None, cut_off=None, client=None) -> float:
@@ -66,8 +63,6 @@ def score(model, data, sample_weight=None, cut_off=None, client=None) -> float:
         As for :func:`fit`.
     """
     check_is_fitted(model)
-    given = fit_arguments(model, sample_weight=sample_weight, cut_off=cut_off)
-    with connected(client) as client:
-        shards = Shards(client, chunks_for(model, data, client, **given))
+    with shards_of(model, data, client, sample_weight=sample_weight, cut_off=cut_off) as shards:
         shards = model._check_data(shards, reset=False)
         return float(algebra.expect(model._model(), shards).log_likelihood)

@@ -11,11 +11,10 @@ from typing import TypeVar
 from dask.delayed import delayed
 from distributed import as_completed
 
+from ..algebra import Progress
 from ..learning_rate import Clock
 from ..statistics import Statistics
-from .chunks import chunks_for
-from .em_step import fit_arguments
-from .shards import Shards, broadcast, connected, tree_sum
+from .shards import add, broadcast, shards_of, tree_sum
 
 __all__ = ["fit_online"]
 
@@ -84,13 +83,16 @@ def fit_online(
     """
     _check_choice("mode", mode, ("sync", "async"))
     _check_choice("combine", combine, ("entropic", "average"))
-    for name, value in (("sync_every", sync_every), ("n_shards", n_shards or 1)):
+    counts = {"sync_every": sync_every, "n_shards": 1 if n_shards is None else n_shards}
+    for name, value in counts.items():
         if not isinstance(value, Integral) or value < 1:
             raise ValueError(f"{name} must be a whole number, 1 or more; got {value!r}.")
-    given = fit_arguments(model, sample_weight=sample_weight, cut_off=cut_off)
-    with connected(client) as client, model._all_or_nothing():
+    given = {"sample_weight": sample_weight, "cut_off": cut_off}
+    with (
+        shards_of(model, data, client, n_shards=n_shards, **given) as shards,
+        model._all_or_nothing(),
+    ):
         fitted = model._has_learned()
-        shards = Shards(client, chunks_for(model, data, client, **given), n_shards=n_shards)
         shards.checked(model, reset=not fitted)
         if not fitted:
             _initialize(model, shards.sample_chunk())
@@ -113,20 +115,19 @@ class _OnlinePass:
         # learns from between two combinations; a smaller last one moves the model less.
         template.batch_size = model.batch_size or sync_every
         self.template = shards.client.compute(broadcast(template), optimize_graph=False)
-        self.state = State(model._model(), model._clock, getattr(model, "statistics_", None))
+        present = model._model()
+        self.progress = Progress(present, model._memory_of(present), model._clock)
         if callback is not None:
             callback(model, 0)
 
     def synchronous(self):
         """Combine when all workers have finished."""
-        begin = 0
-        while begin < max(self.shards.sizes):
+        for begin in range(0, max(self.shards.sizes), self.sync_every):
             busy = [i for i, size in enumerate(self.shards.sizes) if begin < size]
-            state = broadcast(self.state)
-            contributions = [self._task(state, shard, begin) for shard in busy]
+            progress = broadcast(self.progress)
+            contributions = [self._task(progress, shard, begin) for shard in busy]
             (total,) = self.shards.gather([tree_sum(contributions)])
             self._update(total, total)
-            begin += self.sync_every
 
     def asynchronous(self):
         """Combine whenever one worker has finished.
@@ -143,7 +144,7 @@ class _OnlinePass:
         arriving = as_completed()
 
         def send(shard):
-            task = self._task(broadcast(self.state), shard, begins[shard])
+            task = self._task(broadcast(self.progress), shard, begins[shard])
             future = client.compute(task, optimize_graph=False)
             owners[future.key] = shard
             arriving.add(future)
@@ -154,7 +155,7 @@ class _OnlinePass:
             shard = owners.pop(future.key)
             latest[shard] = contribution = future.result()
             begins[shard] += self.sync_every
-            self._update(sum(latest.values()), contribution)
+            self._update(add(*latest.values()), contribution)
             if begins[shard] < sizes[shard]:
                 send(shard)
             else:
@@ -165,30 +166,19 @@ class _OnlinePass:
                 if running and not waiting_for[ended]:
                     del latest[ended], waiting_for[ended]
 
-    def _task(self, state, shard, begin):
+    def _task(self, progress, shard, begin):
         end = min(begin + self.sync_every, self.shards.sizes[shard])
         future = self.shards.futures[shard]
-        return delayed(_learn, pure=False)(self.template, state, future, begin, end, self.entropic)
+        learn = delayed(_learn, pure=False)
+        return learn(self.template, progress, future, begin, end, self.entropic)
 
     def _update(self, total, new):
         """Set the estimator to the combination; ``new`` is the part that has just arrived."""
         self.done += new.count
-        self.state = total.combined(self.state, new, self.entropic)
-        self.model._set_model(self.state.model)
-        self.model._set_clock(self.state.clock)
-        if self.state.memory is not None:
-            self.model.statistics_ = self.state.memory
+        self.progress = total.combined(self.progress, new, self.entropic)
+        self.model._set_progress(self.progress)
         if self.callback is not None:
             self.callback(self.model, self.done)
-
-
-@dataclass(frozen=True)
-class State:
-    """The model that a worker begins with, and its progress."""
-
-    model: object
-    clock: Clock
-    memory: Statistics | None
 
 
 @dataclass(frozen=True)
@@ -200,53 +190,43 @@ class Contribution:
     n_steps: float
     #: Weight times S(Θ) or, for averaging, times the parameters.
     part: Statistics
-    #: Weight times the running statistics, if these are the memory.
-    memory: Statistics | None
+    #: Weight times the running statistics; empty if the model is the memory.
+    memory: Statistics
 
     def __add__(self, other):
-        memory = None if self.memory is None else self.memory + other.memory
+        # A worker whose observations had no weight may not have running statistics yet.
+        has_both = self.memory and other.memory
         return Contribution(
             self.weight + other.weight,
             self.count + other.count,
             max(self.n_steps, other.n_steps),
             self.part + other.part,
-            memory,
+            self.memory + other.memory if has_both else self.memory or other.memory,
         )
 
-    def __radd__(self, other):
-        return self if isinstance(other, int) and other == 0 else NotImplemented
-
-    def combined(self, state: State, new: Contribution, entropic: bool) -> State:
+    def combined(self, progress: Progress, new: Contribution, entropic: bool) -> Progress:
         """``M(Σ α S(Θ))``, or the mean of the parameters; ``new`` has not been counted yet."""
         if not self.weight > 0:
-            return state
-        mean = self.part / self.weight
-        model = state.model.maximize(mean) if entropic else state.model.with_parameters(dict(mean))
-        memory = None if self.memory is None else self.memory / self.weight
-        return State(model, Clock(self.n_steps, state.clock.observations + new.weight), memory)
+            return progress
+        model, mean = progress.model, self.part / self.weight
+        model = model.maximize(mean) if entropic else model.with_parameters(dict(mean))
+        clock = Clock(self.n_steps, progress.clock.observations + new.weight)
+        return Progress(model, self.memory / self.weight or None, clock)
 
 
-def _learn(template, state, shard, begin, end, entropic):
+def _learn(template, progress, shard, begin, end, entropic):
     """Learn from observations ``begin .. end - 1`` of a shard; this runs on a worker."""
     # Tasks in other threads have the same template.
     estimator = copy.copy(template)
-    estimator._set_model(state.model)
-    estimator._set_clock(state.clock)
-    if state.memory is not None:
-        estimator.statistics_ = state.memory
+    estimator._set_progress(progress)
     chunk = shard.part(begin, end)
-    if chunk.weight > 0:
+    weight = chunk.weight
+    if weight > 0:
         estimator.partial_fit(chunk.X, **chunk.given)
-    return contribution_of(estimator, chunk.weight, end - begin, entropic)
-
-
-def contribution_of(estimator, weight, count, entropic) -> Contribution:
-    """The contribution of an estimator to a combination."""
     model = estimator._model()
     part = model.own() if entropic else Statistics(**model.parameters)
-    memory = getattr(estimator, "statistics_", None)
-    memory = None if memory is None else memory * weight
-    return Contribution(weight, count, estimator.n_steps_, part * weight, memory)
+    memory = getattr(estimator, "statistics_", Statistics())
+    return Contribution(weight, end - begin, estimator.n_steps_, part * weight, memory * weight)
 
 
 def _initialize(model, chunk):

@@ -14,6 +14,7 @@ import copy
 import functools
 import itertools
 import operator
+from dataclasses import dataclass
 
 import dask
 import numpy as np
@@ -23,11 +24,11 @@ from sklearn.base import clone
 
 from ..data.remote import Remote
 from ..parallel import n_threads
-from .chunks import Chunk, join
+from .chunks import Chunk, chunks_of, join
 from .em_step import fit_arguments
 from .versions import check_versions
 
-__all__ = ["Shards", "broadcast", "connected", "tree_sum"]
+__all__ = ["Shards", "add", "broadcast", "connected", "shards_of", "tree_sum"]
 
 #: The number of values that are added at each node of the tree.
 _FAN_IN = 4
@@ -56,29 +57,40 @@ def connected(client: Client | None):
         yield client
 
 
+@dataclass
 class Shard:
     """Chunks on one worker, in order, and the data that an estimator made of them."""
 
-    def __init__(self, numbers, chunks, data, attributes):
-        self.numbers = numbers
-        self.chunks = chunks
-        self.data = data
-        self.attributes = attributes
-
-    def __len__(self):
-        return sum(map(len, self.chunks))
+    #: By number.
+    chunks: dict[int, Chunk]
+    data: list
+    #: What the estimator learned from the data when it checked them.
+    attributes: dict
 
     def __sizeof__(self):
-        return sum(chunk.__sizeof__() for chunk in self.chunks)
+        return sum(chunk.__sizeof__() for chunk in self.chunks.values())
 
     def part(self, begin, end) -> Chunk:
         """The observations ``begin .. end - 1`` in the order of the chunks."""
         parts = []
-        for chunk in self.chunks:
+        for chunk in self.chunks.values():
             if begin < len(chunk) and end > 0:
                 parts.append(chunk.part(slice(max(begin, 0), end)))
             begin, end = begin - len(chunk), end - len(chunk)
         return join(parts)
+
+
+@contextlib.contextmanager
+def shards_of(model, data, client=None, *, n_shards: int | None = None, **given):
+    """Observations for an estimator on a cluster, while there is a connection to it.
+
+    Parameters are those of :func:`fastem.distributed.fit` and :class:`Shards`; ``given`` are the
+    arguments that have an entry for each observation.
+    """
+    given = fit_arguments(model, **given)
+    with connected(client) as client:
+        chunks = chunks_of(data, model._learns_sequences, client, **given)
+        yield Shards(client, chunks, n_shards=n_shards)
 
 
 class Shards(Remote):
@@ -149,33 +161,26 @@ class Shards(Remote):
         return sorted(groups, key=lambda group: group[1][0])
 
     def _read_descriptions(self, descriptions, estimator, reset):
-        counts, first = {}, None
-        self.n_rows = 0
-        kept, sizes = [], []
-        for description, future in zip(descriptions, self.futures, strict=True):
-            counts |= description["counts"]
-            self.n_rows += description["n_rows"]
-            if not description["counts"]:
-                continue
-            kept.append(future)
-            sizes.append(sum(description["counts"].values()))
-            first = first or description["attributes"]
-            for name, value in description["attributes"].items():
-                if not np.array_equal(first.get(name), value):
-                    raise ValueError(
-                        f"The chunks of the data are not alike: {name} is {first.get(name)} in "
-                        f"one and {value} in another."
-                    )
+        pairs = zip(self.futures, descriptions, strict=True)
+        kept = [(future, *described) for future, described in pairs if described[0]]
         if not kept:
             raise ValueError(
                 "There is nothing to learn from: the data have no observations, or the weights "
                 "are all zero."
             )
-        self.futures = kept
+        self.futures, counts, n_rows, attributes = map(list, zip(*kept, strict=True))
+        first = attributes[0]
+        for name, value in itertools.chain.from_iterable(other.items() for other in attributes):
+            if not np.array_equal(first.get(name), value):
+                raise ValueError(
+                    f"The chunks of the data are not alike: {name} is {first.get(name)} in "
+                    f"one and {value} in another."
+                )
+        self.n_rows = sum(n_rows)
         #: The number of observations of each shard.
-        self.sizes = sizes
+        self.sizes = [sum(shard.values()) for shard in counts]
         #: The number of observations of each chunk, by the number of the chunk.
-        self.counts = dict(sorted(counts.items()))
+        self.counts = dict(sorted(item for shard in counts for item in shard.items()))
         self.estimator = estimator
         if reset:
             for name, value in first.items():
@@ -233,7 +238,7 @@ def tree_sum(values: list[Delayed]) -> Delayed:
     while len(values) > 1:
         groups = [values[i : i + _FAN_IN] for i in range(0, len(values), _FAN_IN)]
         values = [
-            delayed(_add, pure=False)(*group) if len(group) > 1 else group[0] for group in groups
+            delayed(add, pure=False)(*group) if len(group) > 1 else group[0] for group in groups
         ]
     return values[0]
 
@@ -250,7 +255,7 @@ def _make_shard(estimator, reset, numbers, *chunks):
     # Tasks in other threads have the same estimator.
     estimator = copy.copy(estimator)
     settings = estimator.get_params(deep=False)
-    kept, data, attributes = [], [], {}
+    kept, data, attributes = {}, [], {}
     for number, chunk in zip(numbers, chunks, strict=True):
         if len(chunk) == 0:
             continue
@@ -273,27 +278,25 @@ def _make_shard(estimator, reset, numbers, *chunks):
                 if name.endswith("_") and name not in settings
             }  # fmt: skip
             reset = False
-        kept.append((number, chunk))
+        kept[number] = chunk
         data.append(checked)
-    return Shard([number for number, _ in kept], [chunk for _, chunk in kept], data, attributes)
+    return Shard(kept, data, attributes)
 
 
 def _describe(shard):
-    return {
-        "counts": {n: len(chunk) for n, chunk in zip(shard.numbers, shard.chunks, strict=True)},
-        "n_rows": sum(chunk.n_rows for chunk in shard.chunks),
-        "attributes": shard.attributes,
-    }
+    """The number of observations of each chunk, the number of rows, and the attributes."""
+    counts = {number: len(chunk) for number, chunk in shard.chunks.items()}
+    return counts, sum(chunk.n_rows for chunk in shard.chunks.values()), shard.attributes
 
 
 def _sum_over(function, shard):
-    return functools.reduce(operator.add, map(function, shard.data))
-
-
-def _add(*values):
-    return functools.reduce(operator.add, values)
+    return add(*map(function, shard.data))
 
 
 def _select(shard, wanted):
-    pairs = zip(shard.numbers, shard.chunks, strict=True)
-    return {number: chunk.part(wanted[number]) for number, chunk in pairs}
+    return {number: chunk.part(wanted[number]) for number, chunk in shard.chunks.items()}
+
+
+def add(*values):
+    """The sum of values in order; this runs in this process, too."""
+    return functools.reduce(operator.add, values)

@@ -11,7 +11,7 @@ import numpy as np
 
 __all__ = ["DataMissing", "load"]
 
-#: The file in the data folder, and the fetcher of scikit-learn for who has a network.
+#: The file of each data set in the data folder.
 FILES = {
     "covtype": "covtype.npz",
     "fashion-mnist": "fashion-mnist/train-images-idx3-ubyte.gz",
@@ -20,7 +20,7 @@ FILES = {
 
 
 class DataMissing(Exception):
-    """A data set is neither in the folder nor to be had."""
+    """A data set is not in the folder, or could not be downloaded."""
 
 
 def load(name: str, folder: Path | None) -> np.ndarray:

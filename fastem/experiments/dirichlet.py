@@ -11,7 +11,7 @@ import numpy as np
 from ..dirichlet import CompoundDirichlet
 from ..learning_rate import Decay
 from .claims import above, overtakes, stable
-from .learning import batch_losses, online_losses
+from .learning import batch_levels, batch_losses, online_losses
 from .result import Claim, Curve, Figure, Level, Result, Size
 
 __all__ = ["run"]
@@ -69,7 +69,7 @@ def run(size: Size, data_folder, bars, done=()):
                     )
                 )
                 bar.update()
-    yield report(size, at, losses, np.array(batch), best, X, alpha, n_pseudo)
+    yield report(size, at, losses, batch, best, X, alpha, n_pseudo)
 
 
 def report(size, at, losses, batch, best, X, alpha, n_pseudo) -> Result:
@@ -79,7 +79,7 @@ def report(size, at, losses, batch, best, X, alpha, n_pseudo) -> Result:
         key: Curve(f"online, {key[0]}, η₀ = {key[1]:g}", steps, found, shown=key[1] == 1.0)
         for key, found in losses.items()
     }
-    one, ten = (Level(_after(k), batch[:, k].tolist()) for k in (1, N_PASSES))
+    one, ten = batch_levels(batch, 1, N_PASSES)
     optimum = Level("the maximum of the likelihood", best)
     exact, sampled = (curves[kind, 1.0] for kind in ("exact inertia", "sampled inertia"))
     gap = 100 * (sampled.final - exact.final) / abs(exact.final)
@@ -137,7 +137,3 @@ def report(size, at, losses, batch, best, X, alpha, n_pseudo) -> Result:
             "other comparisons are added here.",
         ],
     )  # fmt: skip
-
-
-def _after(k):
-    return f"batch EM after {k} step{'s' if k > 1 else ''}"

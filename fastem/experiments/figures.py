@@ -1,4 +1,4 @@
-"""Figures in the manner of the paper's: the mean over starts, and a band of one deviation."""
+"""Figures like those of the paper: the mean over starts, and a band of one deviation."""
 
 from __future__ import annotations
 

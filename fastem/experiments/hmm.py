@@ -13,8 +13,8 @@ from ..hmm import GaussianHMM
 from ..learning_rate import Decay
 from .claims import above, overtakes, stable
 from .inline_hmm import InlineHMM
-from .learning import batch_losses, loss, online_losses, places
-from .result import Claim, Curve, Figure, Level, Result, Size
+from .learning import batch_levels, batch_losses, loss, online_losses, places
+from .result import Claim, Curve, Figure, Result, Size
 
 __all__ = ["run"]
 
@@ -100,7 +100,7 @@ def run(size: Size, data_folder, bars, done=()):
             for beta, found in inline.items():
                 found.append(inline_losses(start, X, data, at, beta))
                 bar.update()
-    yield report(size, X, at, online, inline, np.array(batch))
+    yield report(size, X, at, online, inline, batch)
 
 
 def report(size, X, at, online, inline, batch) -> Result:
@@ -113,7 +113,7 @@ def report(size, X, at, online, inline, batch) -> Result:
     best = min(inlines, key=lambda curve: curve.final)
     for curve in inlines:
         curve.shown = curve is best
-    one, ten = (Level(_after(k), batch[:, k].tolist()) for k in (1, N_BATCH_STEPS))
+    one, ten = batch_levels(batch, 1, N_BATCH_STEPS)
     chosen = curves[0.5]
     ends = ", ".join(f"{c.final:.2f} for {c.label.split(', ')[1]}" for c in inlines)
     claims = [
@@ -166,7 +166,3 @@ def report(size, X, at, online, inline, batch) -> Result:
             "it, with the end of a sequence told to it as to the others.",
         ],
     )  # fmt: skip
-
-
-def _after(k):
-    return f"batch EM after {k} step{'s' if k > 1 else ''}"

@@ -6,7 +6,7 @@ it is there. A step carries them along by the probabilities ``came[j, k]`` that 
 
     rho[k] ← (1 - γ) Σ_j came[j, k] rho[j] + γ T(row, k)
 
-A sequence that begins is a chain that came from wherever the last one ended. The statistics are,
+A new sequence continues the chain from the state in which the last one ended. The statistics are,
 one after another: starts, transitions, steps, sums and squares.
 """
 

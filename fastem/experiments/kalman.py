@@ -11,8 +11,8 @@ import numpy as np
 from ..kalman import KalmanFilter
 from ..learning_rate import Decay
 from .claims import above, overtakes, stable
-from .learning import batch_losses, online_losses, places
-from .result import Curve, Figure, Level, Result, Size
+from .learning import batch_levels, batch_losses, online_losses, places
+from .result import Curve, Figure, Result, Size
 
 __all__ = ["run"]
 
@@ -49,14 +49,13 @@ def sequences(n_sequences: int, seed: int = 0) -> np.ndarray:
 
 def first_model(V, seed: int) -> KalmanFilter:
     """Random parameters, drawn as the truth was."""
-    model = KalmanFilter(
+    return KalmanFilter(
         transition_covariance=Q, observation_covariance=R, n_dim_state=N_STATE,
         n_dim_obs=N_OUTPUT, batch_size=1,
         em_vars=("initial_state_mean", "initial_state_covariance", "transition_matrices",
                  "observation_matrices"),
         **some_parameters(np.random.default_rng(1000 + seed)),
     )  # fmt: skip
-    return model
 
 
 def run(size: Size, data_folder, bars, done=()):
@@ -76,7 +75,7 @@ def run(size: Size, data_folder, bars, done=()):
             for eta, found in online.items():
                 found.append(online_losses(start, V, data, at, learning_rate=Decay(eta, BETA)))
                 bar.update()
-    yield report(size, V, at, online, np.array(batch))
+    yield report(size, V, at, online, batch)
 
 
 def report(size, V, at, online, batch) -> Result:
@@ -85,7 +84,7 @@ def report(size, V, at, online, batch) -> Result:
         eta: Curve(f"online, η₀ = {eta:g}", at, found, shown=eta == 1.0)
         for eta, found in online.items()
     }
-    one, ten = (Level(_after(k), batch[:, k].tolist()) for k in (1, N_BATCH_STEPS))
+    one, ten = batch_levels(batch, 1, N_BATCH_STEPS)
     chosen = curves[1.0]
     claims = [
         overtakes(chosen, one, 40),
@@ -121,7 +120,3 @@ def report(size, V, at, online, batch) -> Result:
             "length at which the losses are about as large as those it reports.",
         ],
     )  # fmt: skip
-
-
-def _after(k):
-    return f"batch EM after {k} step{'s' if k > 1 else ''}"

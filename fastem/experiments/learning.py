@@ -7,7 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 
-__all__ = ["batch_losses", "online_losses", "places"]
+from .result import Level
+
+__all__ = ["batch_levels", "batch_losses", "online_losses", "places"]
 
 
 def places(n: int, count: int = 50) -> list[int]:
@@ -28,6 +30,14 @@ def batch_losses(estimator, data, n_steps: int) -> list[float]:
         losses.append(-float(expectation.log_likelihood))
         model = model.maximize(expectation.statistics)
     return [*losses, loss(model, data)]
+
+
+def batch_levels(batch: list[list[float]], *steps: int) -> list[Level]:
+    """The losses after so many steps of batch EM; ``batch`` has those of each start."""
+    return [
+        Level(f"batch EM after {k} step{'s' if k > 1 else ''}", [losses[k] for losses in batch])
+        for k in steps
+    ]
 
 
 def online_losses(estimator, X, data, at: list[int], **settings) -> list[float]:

@@ -1,4 +1,4 @@
-"""What an experiment gives: curves, figures of them, and claims with what was measured."""
+"""The results of an experiment: curves, figures of them, and claims with what was measured."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Size(NamedTuple):
 
     @property
     def quick(self) -> bool:
-        """Whether just to see that it runs."""
+        """Whether it is only a test that everything runs."""
         return self.name == "quick"
 
 

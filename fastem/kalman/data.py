@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..data.batches import check_total, joined_weights
+from ..data.batches import check_total, joined_values
 from ..data.sequences import Reader, Sequences, as_sequences, is_sequence_stream
 from ..kernels.kalman.chunks import LONG
 from ..kernels.kalman.lanes import LEAST, LONGEST
@@ -66,7 +66,7 @@ class Observations(Sequences):
         return Observations(
             np.concatenate([table.X for table in tables]),
             np.concatenate([table.lengths for table in tables]),
-            joined_weights(tables),
+            joined_values(tables),
         )
 
     @property

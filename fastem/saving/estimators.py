@@ -20,6 +20,8 @@ from .families import family_from_settings
 
 __all__ = ["load", "save"]
 
+_MADE_OF_ARRAYS = {"statistics": Statistics, "lengths": Lengths}
+
 
 def save(model, path) -> None:
     """Write a fitted estimator to one file.
@@ -74,43 +76,38 @@ def _describe(model, arrays, prefix):
     kind = type(model).__name__
     if _kinds().get(kind) is not type(model):
         raise TypeError(f"Only fastem's own estimators can be saved; got {kind}.")
-    settings = {"parameters": {}, "attributes": {}}
-    for name, value in model.get_params(deep=False).items():
-        _put(settings["parameters"], arrays, f"{prefix}parameter.{name}", name, value)
     learned = model._learned_attributes()
-    for name, value in vars(model).items():
-        if name in learned:
-            _put(settings["attributes"], arrays, f"{prefix}attribute.{name}", name, value)
-    return kind, settings
+    attributes = {name: value for name, value in vars(model).items() if name in learned}
+    return kind, {
+        "parameters": _entries(model.get_params(deep=False), arrays, f"{prefix}parameter"),
+        "attributes": _entries(attributes, arrays, f"{prefix}attribute"),
+    }
 
 
 def _restore(kind, settings, arrays, families, path):
     """The inverse of :func:`_describe`."""
-    kinds = _kinds()
-    upgrade = "of fastem does not know. Upgrade fastem (pip install --upgrade fastem) to read it."
-    if kind not in kinds:
-        raise files.FileError(f"{path} holds a {kind}, which this version {upgrade}")
+
+    def unknown(what=""):
+        return files.FileError(
+            f"{path} holds a {kind}{what}, which this version of fastem does not know. Upgrade "
+            "fastem (pip install --upgrade fastem) to read it."
+        )
+
+    def get(entries):
+        return {name: _get(entry, arrays, families, path) for name, entry in entries.items()}
+
+    made = _kinds().get(kind)
+    if made is None:
+        raise unknown()
     parameters, attributes = settings["parameters"], settings["attributes"]
-    unknown = parameters.keys() - inspect.signature(kinds[kind]).parameters.keys()
-    if unknown:
-        raise files.FileError(
-            f"{path} holds a {kind} with the settings {sorted(unknown)}, which this version "
-            f"{upgrade}"
-        )
-
-    def get(entry):
-        return _get(entry, arrays, families, path)
-
-    model = kinds[kind](**{name: get(entry) for name, entry in parameters.items()})
+    if others := sorted(parameters.keys() - inspect.signature(made).parameters.keys()):
+        raise unknown(f" with the settings {others}")
+    model = made(**get(parameters))
     model._validate_params()
-    unknown = attributes.keys() - set(model._learned_attributes())
-    if unknown:
-        raise files.FileError(
-            f"{path} holds a {kind} with the attributes {sorted(unknown)}, which this version "
-            f"{upgrade}"
-        )
-    for name, entry in attributes.items():
-        setattr(model, name, get(entry))
+    if others := sorted(attributes.keys() - set(model._learned_attributes())):
+        raise unknown(f" with the attributes {others}")
+    for name, value in get(attributes).items():
+        setattr(model, name, value)
     model._check_learned()
     return model
 
@@ -119,49 +116,45 @@ def _kinds():
     return {name: getattr(fastem, name) for name in fastem.ESTIMATORS}
 
 
-def _put(entries, arrays, key, name, value):
-    """Store one setting or attribute, as JSON or as arrays."""
-    if isinstance(value, (Statistics, Lengths)):
-        parts = value.to_arrays()
-        for part, array in parts.items():
-            arrays[f"{key}.{part}"] = array
-        kind = "statistics" if isinstance(value, Statistics) else "lengths"
-        entries[name] = {kind: {part: f"{key}.{part}" for part in parts}}
-    elif isinstance(value, Estimator):
-        entries[name] = {"estimator": list(_describe(value, arrays, f"{key}."))}
-    elif isinstance(value, list) and any(isinstance(item, Estimator) for item in value):
-        entries[name] = {
-            "estimators": [
-                list(_describe(item, arrays, f"{key}.{number}."))
-                for number, item in enumerate(value)
-            ]
-        }
-    elif isinstance(value, Family):
-        entries[name] = {"family": value.to_settings()}
-    elif type(value) is Decay:
-        entries[name] = {"decay": [value.eta0, value.beta]}
-    elif isinstance(value, np.ndarray) and value.dtype.kind in "OU":
-        entries[name] = {"strings": [str(item) for item in value]}
-    elif isinstance(value, np.ndarray):
+def _entries(values, arrays, key):
+    """Settings or attributes, each as its kind and its content; arrays are put aside."""
+    return {name: _entry(value, arrays, f"{key}.{name}") for name, value in values.items()}
+
+
+def _entry(value, arrays, key):
+    for kind, made in _MADE_OF_ARRAYS.items():
+        if isinstance(value, made):
+            parts = value.to_arrays()
+            arrays.update({f"{key}.{part}": array for part, array in parts.items()})
+            return {kind: {part: f"{key}.{part}" for part in parts}}
+    if isinstance(value, Estimator):
+        return {"estimator": _describe(value, arrays, f"{key}.")}
+    if isinstance(value, list) and any(isinstance(item, Estimator) for item in value):
+        described = [_describe(item, arrays, f"{key}.{n}.") for n, item in enumerate(value)]
+        return {"estimators": described}
+    if isinstance(value, Family):
+        return {"family": value.to_settings()}
+    if type(value) is Decay:
+        return {"decay": [value.eta0, value.beta]}
+    if isinstance(value, np.ndarray) and value.dtype.kind in "OU":
+        return {"strings": [str(item) for item in value]}
+    if isinstance(value, np.ndarray):
         arrays[key] = value
-        entries[name] = {"array": key}
-    elif isinstance(value, dict):
-        inner = {}
-        for part, item in value.items():
-            _put(inner, arrays, f"{key}.{part}", part, item)
-        entries[name] = {"dict": inner}
-    elif isinstance(value, np.random.RandomState):
+        return {"array": key}
+    if isinstance(value, dict):
+        return {"dict": _entries(value, arrays, key)}
+    if isinstance(value, np.random.RandomState):
         # Only later fits and draws use its state, which they do not repeat anyway.
-        entries[name] = {"value": None}
-    elif callable(value):
+        return {"value": None}
+    if callable(value):
+        name = key.rpartition(".")[2]
         raise TypeError(
             f"{name} is a function, and files hold no code. Before saving, set it to a number or "
             f"fastem.Decay: model.set_params({name}=fastem.Decay()). After loading, set it back."
         )
-    elif isinstance(value, (tuple, set, frozenset)):
-        entries[name] = {"tuple": sorted(value) if isinstance(value, (set, frozenset)) else value}
-    else:
-        entries[name] = {"value": value}
+    if isinstance(value, (tuple, set, frozenset)):
+        return {"tuple": value if isinstance(value, tuple) else sorted(value)}
+    return {"value": value}
 
 
 def _get(entry, arrays, families, path):
@@ -170,11 +163,12 @@ def _get(entry, arrays, families, path):
         return _restore(*content, arrays, families, path)
     if kind == "estimators":
         return [_restore(*item, arrays, families, path) for item in content]
-    if kind in ("statistics", "lengths"):
-        made = Statistics if kind == "statistics" else Lengths
+    if kind in _MADE_OF_ARRAYS:
         for key in content.values():
             checks.numbers(key, arrays[key])
-        return made.from_arrays({part: arrays[key] for part, key in content.items()})
+        return _MADE_OF_ARRAYS[kind].from_arrays(
+            {part: arrays[key] for part, key in content.items()}
+        )
     if kind == "family":
         return family_from_settings(content, families)
     if kind == "decay":

@@ -75,9 +75,9 @@ def write(
     Parameters
     ----------
     path : str or os.PathLike
-        Where to save, taken as it is: no suffix is added. A link is followed.
+        Where to save. No suffix is added; a link is followed.
     kind : str
-        What the file holds, for the reader to choose by.
+        What the file holds; a reader decides by it how to use the rest.
     settings : dict
         Strings, numbers, booleans, None, and lists and dicts of these. Tuples come back as lists
         and numpy scalars as Python ones.
@@ -164,7 +164,7 @@ def _manifest(kind, settings):
 
 
 def _encode(value, name):
-    """Turn a setting into what JSON keeps exactly; ``name`` is how an error calls it."""
+    """Turn a setting into what JSON keeps exactly; ``name`` is its name in errors."""
     # Times are left out: their item() drops the unit, or turns NaT into None.
     scalar = isinstance(value, np.bool_ | np.integer | np.floating | np.str_)
     if scalar and not isinstance(value, np.timedelta64):
@@ -222,7 +222,7 @@ def _is_plain(dtype):
 
 
 def _mode(target):
-    """Return the permissions to keep, or None where the umask is to decide."""
+    """Return the permissions of the file to be replaced; None if there is no such file."""
     try:
         status = os.stat(target)
     except FileNotFoundError:
@@ -240,7 +240,7 @@ def _mode(target):
 def _temporary_file(folder):
     """A new file in ``folder``, its path and the file; removed if anything goes wrong.
 
-    It is locked as long as it is open: by that others know that its writer lives.
+    It is locked as long as it is open, so that other processes know that its writer is alive.
     """
     while True:
         path = os.path.join(folder, f"{_TEMPORARY[0]}{os.urandom(8).hex()}{_TEMPORARY[1]}")
@@ -259,7 +259,7 @@ def _temporary_file(folder):
 
 
 def _remove_abandoned(folder):
-    """Remove temporary files of processes that were killed; none whose writer may live."""
+    """Remove temporary files of processes that were killed, but not if a writer may be alive."""
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             if name.startswith(_TEMPORARY[0]) and name.endswith(_TEMPORARY[1]):
@@ -308,7 +308,7 @@ def _open_archive(file, path):
         pass
     if not head:
         raise _foreign(path, "it is empty")
-    # As far as the file goes, it may be too short to hold all of its first header.
+    # The file may be too short even for its first header; compare what there is of it.
     if _ZIP_START.startswith(head[:4]) and MANIFEST.encode().startswith(head[_NAME_OFFSET:]):
         raise FileError(
             f"{path} is cut short: its end is missing, as after an interrupted copy or download. "
@@ -328,7 +328,7 @@ def _read_manifest(archive, size, path):
     version = manifest.get("version")
     if type(version) is not int or version < 1:
         raise _damaged(path, f"{MANIFEST} has no valid version")
-    # Before anything else is looked at: a newer format may mean something else by it.
+    # This is checked first, because the other entries may have another meaning in a newer format.
     if version > VERSION:
         raise FileError(
             f"{path} has format version {version}, and this fastem knows versions up to {VERSION}. "
@@ -336,10 +336,10 @@ def _read_manifest(archive, size, path):
         )
     try:
         kind, settings = manifest["kind"], _decode(manifest["settings"])
+        if not isinstance(kind, str) or not isinstance(settings, dict):
+            raise TypeError("the kind is a string, and the settings are a dict")
     except (KeyError, TypeError, ValueError) as error:
         raise _damaged(path, f"{MANIFEST} lacks its kind or its settings") from error
-    if not isinstance(kind, str) or not isinstance(settings, dict):
-        raise _damaged(path, f"{MANIFEST} lacks its kind or its settings")
     return kind, settings
 
 
@@ -392,7 +392,7 @@ def _read_array(archive, info, size, path):
     if min(shape, default=0) < 0 or offset + math.prod(shape) * dtype.itemsize != data.size:
         raise _damaged(path, f"array {name!r} is not as long as its shape asks")
     try:
-        # A view past the header spares a second copy; numpy aligns the header to 64 bytes.
+        # A view past the header avoids a second copy; numpy aligns the header to 64 bytes.
         return np.ndarray(shape, dtype, data, offset, order="F" if fortran else "C")
     except ValueError as error:
         raise _damaged(path, f"array {name!r} has an impossible shape") from error

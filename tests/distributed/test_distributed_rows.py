@@ -434,6 +434,21 @@ def test_weights_online(client):
     assert_same(there, here, rtol=1e-8)
 
 
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_a_worker_without_weight_has_no_running_statistics_yet(client, mode):
+    X = points(1200)
+    weights = np.ones(len(X))
+    weights[:300] = 0.0
+    model = mixture().fit(X).set_params(memory="statistics")
+    data = da.from_array(X, chunks=(600, -1))
+    options = {"sample_weight": weights, "n_shards": 2, "client": client}
+    fit_online(model, data, 300, mode, **options)
+    assert_allclose(model.statistics_["mass"].sum(), 1.0)
+    # A model that is its own memory drops them.
+    fit_online(model.set_params(memory="model"), data, 300, mode, **options)
+    assert not hasattr(model, "statistics_")
+
+
 # Workers that are lost ------------------------------------------------------------------------
 
 
@@ -589,6 +604,7 @@ def test_weights_that_do_not_fit(client):
         ({"combine": "mean"}, "combine must be one of 'entropic', 'average'"),
         ({"sync_every": 0}, "sync_every must be a whole number"),
         ({"n_shards": -1}, "n_shards must be a whole number"),
+        ({"n_shards": 0}, "n_shards must be a whole number"),
     ],
 )
 def test_bad_options_of_online_learning(client, options, message):
