@@ -11,7 +11,8 @@ from .. import checks
 from ..kernels.rows import READABLE, rows_of
 from .batches import Source, joined_values, yields_data
 
-__all__ = ["Stream", "Table", "admit", "as_data", "is_stream", "read_rows", "readable"]
+__all__ = ["Stream", "Table", "admit", "as_data", "check_rows", "is_stream", "read_rows",
+           "readable"]  # fmt: skip
 
 # Rows whose values are checked at a time.
 _CHECKED_ROWS = 65_536
@@ -125,20 +126,33 @@ def admit(table: Table, family, *, values=False) -> Table:
     if table.sample_weight is not None:
         checks.check_weights(table.sample_weight, len(table.X))
     if values:
-        # A chunk at a time, so that the check makes no copy of the data.
-        for start in range(0, len(table.X), _CHECKED_ROWS):
-            rows = table.X[start : start + _CHECKED_ROWS]
-            if rows.dtype.kind == "f" and not np.isfinite(rows).all():
-                row, column = (int(i) for i in np.argwhere(~np.isfinite(rows))[0])
-                raise ValueError(
-                    f"The rows contain NaN or infinity: row {start + row}, column {column} is "
-                    f"{rows[row, column]}."
-                )
-            family.check(rows)
+        check_rows(table.X, _check_finite, family.check)
     elif family.indexes:
         family.check_indices(table.X)
     table.admitted_to = family
     return table
+
+
+def check_rows(X, *row_checks) -> None:
+    """Call functions that raise ``ValueError`` for wrong rows with a chunk of rows at a time.
+
+    The functions then make no copy of all the data.
+    """
+    for start in range(0, len(X), _CHECKED_ROWS):
+        try:
+            for check in row_checks:
+                check(X[start : start + _CHECKED_ROWS])
+        except ValueError as error:
+            where = f" (counting rows from {start})" if start else ""
+            raise ValueError(f"{error}{where}") from None
+
+
+def _check_finite(rows):
+    if rows.dtype.kind == "f" and not np.isfinite(rows).all():
+        row, column = (int(i) for i in np.argwhere(~np.isfinite(rows))[0])
+        raise ValueError(
+            f"The rows contain NaN or infinity: row {row}, column {column} is {rows[row, column]}."
+        )
 
 
 def readable(X: np.ndarray) -> bool:

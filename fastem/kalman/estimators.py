@@ -450,7 +450,7 @@ initial_state_covariance_ : ndarray
         return self
 
     def _forget_fit(self):
-        for name in self._parameter_attributes():
+        for name in (*self._parameter_attributes(), "lengths_"):
             vars(self).pop(name, None)
 
     def _check_fit(self, data):

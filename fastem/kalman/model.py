@@ -7,7 +7,7 @@ from copy import copy
 import numpy as np
 
 from .. import algebra
-from ..checks import check_batch_size, check_rates
+from ..checks import same_shapes
 from ..data.batches import check_total
 from ..kernels.kalman import entry
 from ..kernels.kalman.maximize import DIAGONAL, FIXED, FULL, SCALAR, maximum, regression_arena
@@ -187,13 +187,7 @@ class KalmanModel(Model):
             raise ValueError(
                 f"Models of different kinds: a Kalman filter and a {type(other).__name__}."
             )
-        mine, theirs = self.parameters, other.parameters
-        for name in mine:
-            if mine[name].shape != theirs[name].shape:
-                raise ValueError(
-                    f"Models of different sizes: {name} has shape {mine[name].shape} in one and "
-                    f"{theirs[name].shape} in another."
-                )
+        same_shapes(self.parameters, other.parameters)
 
     def transformed(self, T) -> KalmanModel:
         """The same model with its states in another basis, ``h ← T h``."""
@@ -351,14 +345,9 @@ class KalmanModel(Model):
         checks.check_constant(self.parameters)
         if not all(isinstance(held, bool) for held in self.held.values()):
             return super().learn(table, rates, batch_size, memory)
-        size = len(table) if batch_size is None else batch_size
-        check_batch_size(size)
-        n_steps = -(-len(table) // size)
-        rhos = [step_size(eta) for eta in check_rates(rates, n_steps)[:n_steps]]
-        remembered = None
-        if memory is not None:
-            self.check_statistics(memory)
-            remembered = sums_of_moments(memory, table.center)
+        size, rates = algebra.checked_steps(self, table, rates, batch_size, memory)
+        rhos = [step_size(eta) for eta in rates[: -(-len(table) // size)]]
+        remembered = None if memory is None else sums_of_moments(memory, table.center)
         shares = table.shares(np.arange(len(table)))
         shares[::size] = False
         space = Workspace(*room)

@@ -14,7 +14,7 @@ from .. import checks
 from ..clustering import kmeans, one_thread_if_small
 from ..data.batches import check_total
 from ..data.remote import sample_of
-from ..data.rows import Table, is_stream
+from ..data.rows import Table, check_rows, is_stream
 from ..data.sampling import sample_rows
 from ..estimator import Estimator, RowEstimator
 from ..families import Family
@@ -24,9 +24,6 @@ from ..stopping import Tolerance
 from .model import MixtureModel
 
 __all__ = ["BaseMixture", "MixtureEstimator"]
-
-# Rows whose values are checked at a time.
-_CHECKED_ROWS = 65_536
 
 
 class MixtureEstimator(Estimator):
@@ -134,14 +131,7 @@ class BaseMixture(MixtureEstimator, RowEstimator):
     # Data ------------------------------------------------------------------------------------
 
     def _check_rows(self, X):
-        family = self._family()
-        # A bounded number of rows at a time, so that the check makes no copy of the data.
-        for start in range(0, len(X), _CHECKED_ROWS):
-            try:
-                family.check(X[start : start + _CHECKED_ROWS])
-            except ValueError as error:
-                where = f" (counting rows from {start})" if start else ""
-                raise ValueError(f"{error}{where}") from None
+        check_rows(X, self._family().check)
         return X
 
     # The initialization ------------------------------------------------------------------------

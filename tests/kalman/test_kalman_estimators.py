@@ -535,3 +535,11 @@ def test_data_that_are_all_missing_leave_the_observations_alone():
     for name in NAMES:
         assert np.isfinite(getattr(kf, f"{name}_")).all()
     assert kf.loglikelihood(np.full((4, 3), np.nan)) == 0.0
+
+
+def test_a_fit_without_iterations_knows_no_lengths():
+    X = np.random.default_rng(0).normal(size=(5, 8, 2))
+    kf = fastem.KalmanFilter(n_dim_state=1, max_iter=2).fit(X)
+    assert kf.lengths_.lengths.tolist() == [8]
+    kf.set_params(max_iter=0).fit(X[:, :3])
+    assert not hasattr(kf, "lengths_")

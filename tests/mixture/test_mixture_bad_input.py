@@ -106,6 +106,10 @@ def test_the_row_is_named_in_long_data():
     X[66_000] = -1
     words = r"row 464, column 0 is -1.0\. \(counting rows from 65536\)"
     refused(lambda: Mixture("poisson").fit(X), words)
+    model = Mixture("poisson").fit(X[:100])._model()
+    refused(lambda: model.expect(X), words)
+    X[66_000] = np.nan
+    refused(lambda: model.expect(X), words.replace("-1.0", "nan"))
 
 
 @pytest.mark.parametrize("method", ["fit", "partial_fit", "score"])
