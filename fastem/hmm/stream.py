@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..data.sequences import Sequences
-from ..kernels.hmm.chain import make_chain
 from ..kernels.hmm.filtering import filter_step
 from .checks import check_values
+from .passes import prepared
 
 __all__ = ["FilteredState", "StateFilter"]
 
@@ -48,8 +48,7 @@ class StateFilter:
 
     def __init__(self, model):
         self.model = model
-        flags = model.absorbing if model.absorbing.any() else ()
-        self._chain = make_chain(model.startprob, model.transmat, flags)
+        self._chain = model.kernel_chain
         self._n_columns = model.family.size(model.packed)[1]
         # Tests of single values, as NumPy takes longer over one row than a step of the filter.
         self._tests = model.family.entry_tests(self._n_columns) if model.family.compiled else None
@@ -109,15 +108,10 @@ class StateFilter:
         # Something is missing, or wrong, or only the family itself can tell.
         family = self.model.family
         missing = check_values(Sequences(row[None], missing=False), family)
-        rows, log_base = row[None], None
-        if not self._as_it_is:
-            with np.errstate(all="ignore" if missing else None):
-                rows, log_base = family.prepare(rows)
+        rows, log_base = prepared(row[None], family, missing)
         if rows.shape[1] != self._n_columns:
             raise ValueError(
                 f"The model has observations of {self._n_columns} features; this one has "
                 f"{rows.shape[1]}."
             )
-        if log_base is not None:
-            log_base = np.where(np.isnan(log_base), 0.0, log_base)
         return np.ascontiguousarray(rows[0]), log_base
