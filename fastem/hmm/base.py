@@ -133,10 +133,10 @@ class BaseHMM(HMMInference, Estimator):
                 )
 
     def _make_model(self, emissions, values):
-        chain = self._chain()
+        chain, family = self._chain(), emissions.family.with_zeros()
         startprob, transmat = chain.checked(values["startprob"], values["transmat"])
         return self._model_class(
-            emissions.family, startprob, transmat, emissions.to_parameters(values),
+            family, startprob, transmat, None, packed=family.pack(emissions.to_parameters(values)),
             absorbing=chain.absorbing, fixed=self._fixed_parameters(),
             horizon=getattr(self, "lengths_", None), n_jobs=self.n_jobs,
             told_dead=set(getattr(self, "_told_dead", ())),

@@ -70,13 +70,12 @@ def initial_covariances(matrix, kind, shape):
     return np.broadcast_to(value, shape).copy()
 
 
-def normal_draws(means, matrices, random_state):
+def normal_draws(means, covars, kind, random_state):
     """A function that draws a row from a state, by the same numbers as ``multivariate_normal``."""
-    decomposed = [np.linalg.svd(matrix) for matrix in matrices]
+    decomposed = [np.linalg.svd(matrix) for matrix in as_matrices(covars, kind, *means.shape)]
     roots = [np.sqrt(s)[:, None] * v for _, s, v in decomposed]
-    n_columns = np.shape(means)[1]
 
     def draw(state):
-        return random_state.standard_normal(n_columns) @ roots[state] + means[state]
+        return random_state.standard_normal(means.shape[1]) @ roots[state] + means[state]
 
     return draw

@@ -60,11 +60,11 @@ class HMMModel(Components, Model):
         self, family: Family, startprob, transmat, parameters, *, absorbing=(), fixed=(),
         horizon=None, n_jobs=None, told_dead=None, packed=None,
     ):  # fmt: skip
-        # A chain is told what cannot be by zeros.
+        # In a chain a probability of zero means that something is impossible.
         family = family.with_zeros()
         startprob = np.array(checks.numbers("startprob", startprob))
         transmat = np.array(checks.numbers("transmat", transmat), order="C")
-        is_checked = packed is not None  # it comes from another model
+        is_checked = packed is not None  # by another model, or by the estimator
         packed = packed if is_checked else family.pack(parameters)
         n_states = family.size(packed)[0]
         for name, array, shape in (
@@ -118,12 +118,8 @@ class HMMModel(Components, Model):
         """``S(Θ)``: usages of the states, with the chain's and the family's own expectations."""
         emissions, transitions = self.usages(horizon)
         blocks = self.family.own(self.packed, emissions, self._family_horizon(horizon))
-        return Statistics(
-            start=self.startprob,
-            transitions=transitions[:, None] * self.transmat,
-            mass=emissions,
-            **blocks,
-        )
+        steps = transitions[:, None] * self.transmat
+        return Statistics(start=self.startprob, transitions=steps, mass=emissions, **blocks)
 
     def maximize(self, statistics: Statistics) -> HMMModel:
         """``M(S)``: ``π ∝ s_π``, rows of ``A`` ∝ counts of transitions, ``θ_k = g⁻¹(s₁/s₀)``."""
@@ -175,12 +171,9 @@ class HMMModel(Components, Model):
         followed = revival(*rows, observation)
         if not (more.any() or followed.any()):
             return inertia
-        return inertia + Statistics(
-            start=np.zeros_like(self.startprob),
-            transitions=followed[:, None] * self.transmat,
-            mass=more,
-            **self.family.own(self.packed, more, self._family_horizon(horizon)),
-        )
+        blocks = self.family.own(self.packed, more, self._family_horizon(horizon))
+        start, steps = np.zeros_like(self.startprob), followed[:, None] * self.transmat
+        return inertia + Statistics(start=start, transitions=steps, mass=more, **blocks)
 
     @property
     def parameters(self) -> dict[str, np.ndarray]:
@@ -435,12 +428,9 @@ class HMMModel(Components, Model):
         start, counts, xi, mass, buffers = sweep.statistics()
         n, size = sweep.n_states, sweep.size
         transitions = (counts * sweep.chain.forward + xi).reshape(size, size)[:n, :n]
-        scores = sweep.log_likelihoods
-        if weights is None:
-            score, weight = scores.sum(), float(len(scores))
-        else:
-            # A sequence of no weight is left out, whatever it holds.
-            score, weight = scores[weights > 0] @ weights[weights > 0], float(weights.sum())
+        scores, weight = sweep.log_likelihoods, table.total_weight
+        # A sequence of no weight is left out, whatever it contains.
+        score = scores.sum() if weights is None else scores[weights > 0] @ weights[weights > 0]
         horizon = (
             None if self.absorbing.any() else table.horizon,
             self.family.horizon(self.packed, mass.sum(), buffers),

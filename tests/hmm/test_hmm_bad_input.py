@@ -129,6 +129,12 @@ def test_priors(settings, words):
     refused(lambda: GaussianHMM(2, n_iter=1, **settings).fit(rows()), words)
 
 
+@pytest.mark.parametrize("name", ["weights_prior", "means_prior", "means_weight"])
+def test_priors_of_mixtures(name):
+    model = GMMHMM(2, 2, n_iter=1, **{name: np.ones((3, 3))})
+    refused(lambda: model.fit(rows()), f"{name} must be a number, or have")
+
+
 def test_weights():
     model = GaussianHMM(2)
     for method in (model.fit, model.partial_fit):
