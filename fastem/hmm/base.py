@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
+from .. import checks
 from ..data.batches import check_total
 from ..data.remote import Remote, sample_of
 from ..data.sequences import Sequences, SequenceStream, as_sequences
@@ -98,12 +99,11 @@ class BaseHMM(HMMInference, Estimator):
 
     def _set_model(self, model):
         """Show a model's parameters as attributes."""
-        parameters = model.parameters
-        values = {**parameters, **self._emissions().to_values(parameters)}
-        for shown in self._shown():
-            # Copies, so that changing an attribute changes nothing that was given or is shared.
-            setattr(self, shown.attribute, np.array(values[shown.name]))
-        self._learned = {name: getattr(self, name) for name in self._parameter_attributes()}
+        parameters, emissions = model.parameters, self._emissions()
+        values = parameters | emissions.to_values(parameters)
+        # Copies, so that changing an attribute changes nothing that was given or is shared.
+        shown = {s.attribute: np.array(values[s.name]) for s in Chain.shown + emissions.shown}
+        vars(self).update(shown, _learned=shown)
         self._keep_told(model.told_dead)
         if model.horizon is not None:
             self.lengths_ = model.horizon
@@ -119,18 +119,16 @@ class BaseHMM(HMMInference, Estimator):
 
     def _values(self, emissions, without=()):
         """The values that the attributes show, by name, except for those in ``without``."""
-        shown = {s.name: s.attribute for s in self._shown() if s.name not in without}
-        values = {name: getattr(self, attribute) for name, attribute in shown.items()}
-        names = [s.name for s in emissions.shown if s.name in values]
-        return values | {name: emissions.value(name, values[name]) for name in names}
+        all_shown = Chain.shown + emissions.shown
+        values = {s.name: getattr(self, s.attribute) for s in all_shown if s.name not in without}
+        for name in [shown.name for shown in emissions.shown if shown.name in values]:
+            values[name] = emissions.value(name, values[name])
+        return values
 
     def _check_shapes(self, emissions, values, n_columns):
+        why = f" for {self.n_components} states and data of {n_columns} columns"
         for name, shape in emissions.shapes(n_columns).items():
-            if values[name].shape != shape:
-                raise ValueError(
-                    f"{name}_ must have the shape {shape} for {self.n_components} states and data "
-                    f"of {n_columns} columns; got {values[name].shape}."
-                )
+            checks.shaped(f"{name}_", values[name], shape, why)
 
     def _make_model(self, emissions, values):
         chain, family = self._chain(), emissions.family.with_zeros()
@@ -164,9 +162,8 @@ class BaseHMM(HMMInference, Estimator):
     @monitor_.setter
     def monitor_(self, monitor):
         self._monitor = monitor
-        self._monitor_made_for = {
-            name: getattr(self, name) for name in ("tol", "n_iter", "verbose")
-        }
+        made_for = ("tol", "n_iter", "verbose")
+        self._monitor_made_for = {name: getattr(self, name) for name in made_for}
 
     # Data ------------------------------------------------------------------------------------
 
@@ -212,7 +209,10 @@ class BaseHMM(HMMInference, Estimator):
     # The initialization ----------------------------------------------------------------------
 
     def _initial_model(self, data, *, overwrite=True):
-        """The first model; what the user set stays unless ``overwrite`` and ``init_params``."""
+        """The first model. Attributes that are set are kept.
+
+        With ``overwrite`` those that ``init_params`` names are initialized all the same.
+        """
         n_columns, seed = self.n_features_in_, self.random_state
         overwritten = self.init_params if overwrite else ""
         wanted = [shown.name for shown in self._shown()
@@ -242,7 +242,7 @@ class BaseHMM(HMMInference, Estimator):
         return emissions
 
     def _warn_of_overwriting(self, wanted):
-        """Warn of parameters that the user set, and that the initialization decides on."""
+        """Warn of parameters that the user has set and that are initialized all the same."""
         learned = vars(self).get("_learned", {})
         for name, letter, _, attribute in self._shown():
             if name not in wanted or not hasattr(self, attribute):

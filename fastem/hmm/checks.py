@@ -1,4 +1,4 @@
-"""Whether sequences can be learned from: what their rows hold, what they say."""
+"""Checks of sequences: whether their values are valid, and possible under a model."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check_values(table, family, n_before=0, check=None) -> bool:
     n_before : int, default=0
         How many sequences came before these: errors count from the first.
     check : callable, optional
-        What is called with rows in place of ``family.check``.
+        Called with rows instead of ``family.check``.
     """
     X, check = table.X, check or family.check
     missing = False
@@ -55,11 +55,11 @@ def check_values(table, family, n_before=0, check=None) -> bool:
 
 
 def admit_sequences(table, family) -> None:
-    """See that kernels can take the rows of a table as they are; once for each table.
+    """Check that kernels can read the rows of a table; this is done once for each table.
 
-    The values have been checked before. What is compared again is what a kernel would read from
-    elsewhere in memory: symbols, whose number may have become known only after the check. The width
-    is compared where rows are read.
+    The values have been checked before. Symbols are checked again, because kernels use them as
+    indices, and their number may have become known only after the first check. The number of
+    columns is checked where rows are read.
     """
     if table.plans.get("admitted_to") == family:
         return
@@ -107,7 +107,7 @@ def _filled(rows, family):
 
 
 def _check_missing(table, family, absent, start, n_before):
-    """Raise where a part of a row is missing, if the family has rows whole or not at all."""
+    """Raise where a part of a row is missing, if the family needs whole rows."""
     for columns in family.columns_missing_together(absent.shape[1]):
         part = absent[:, columns]
         wrong = part.any(axis=1) & ~part.all(axis=1)

@@ -1,6 +1,6 @@
 """What the states of a hidden Markov model emit.
 
-An estimator makes its emissions from its settings, and asks them for all that depends on their
+An estimator makes its emissions from its settings. They supply everything that depends on their
 kind: names, shapes, checks, initialization, priors, draws. Emissions are values, and know nothing
 about the estimator.
 
@@ -69,7 +69,7 @@ class Emissions(ABC):
     def draw(self, model, path: Iterable[int], random_state) -> np.ndarray:
         """A row for each state of a path."""
 
-    # What is the same for most ---------------------------------------------------------------
+    # Defaults ----------------------------------------------------------------------------------
 
     def maximize(self, model, statistics, n_sequences) -> dict[str, np.ndarray]:
         """The family's parameters after a step of batch EM, priors included."""
@@ -330,17 +330,17 @@ class _Probabilities(_OneTable):
         return {"emissionprob": drawn / drawn.sum(axis=1, keepdims=True)}
 
 
-# How large a table of probabilities may be that one large symbol asks for: so many numbers (128
-# megabytes), or so many for each row of the data.
+# The largest table of probabilities that one large symbol may cause: this many numbers (128
+# megabytes), or this many for each row of the data.
 _FREE_TABLE = 2**24
 _TABLE_FOR_ROW = 64
-# Symbols are below this, whatever their number.
+# Symbols are always below this.
 _TOO_LARGE_SYMBOL = np.iinfo(np.int32).max
 
 
 @dataclass(frozen=True)
 class CategoricalEmissions(_Probabilities):
-    """One column of symbols, of a number that was given, or else is found from the data."""
+    """One column of symbols, whose number is given, or found from the data."""
 
     emissionprob_prior: object
     n_given: int | None = None
@@ -426,7 +426,7 @@ def _largest_and_count(table):
 
 @dataclass(frozen=True)
 class MultinomialEmissions(_Probabilities):
-    """Rows of counts, of numbers of trials that were given, or else are found from the data."""
+    """Rows of counts, whose numbers of trials are given, or found from the data."""
 
     given_trials: object = None
     found_trials: int | None = None
@@ -487,7 +487,7 @@ class MultinomialEmissions(_Probabilities):
             )
         check_drawable(n_trials)
         probabilities = _unpacked(model)["probabilities"].copy()
-        # The last takes what rounding leaves.
+        # The last outcome gets what rounding left of the sum.
         probabilities[:, -1] = np.maximum(1.0 - probabilities[:, :-1].sum(axis=1), 0.0)
         return _drawn(lambda state: random_state.multinomial(n_trials, probabilities[state]), path)
 

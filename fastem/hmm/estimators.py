@@ -66,8 +66,8 @@ class GaussianHMM(BaseHMM):
         What is learned, and what is initialized: any of 's' for ``startprob_``, 't' for
         ``transmat_``, 'm' for ``means_`` and 'c' for ``covars_``.
     implementation : {'log', 'scaling'}, default='log'
-        Accepted for hmmlearn's sake: both are the same here, as fast as scaling and as exact as
-        logarithms.
+        Accepted for compatibility with hmmlearn. Both are the same here: as fast as scaling, and
+        as exact as logarithms.
     absorbing : list of int, optional
         States in which a sequence ends: the step that enters one emits, and is the last.
     learning_rate : 'auto', float, callable or Decay, default='auto'

@@ -1,4 +1,4 @@
-"""What a hidden Markov estimator tells of sequences: scores, states, draws."""
+"""Inference with a fitted hidden Markov estimator: scores, states, draws."""
 
 from __future__ import annotations
 

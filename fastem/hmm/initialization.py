@@ -1,4 +1,4 @@
-"""What the initialization of hidden Markov models asks of the data: clusters and moments."""
+"""Clusters and moments of the data, for the initialization of hidden Markov models."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Clusters(NamedTuple):
 
 
 def complete_rows(data, random_state, which="all") -> Table:
-    """Rows of which nothing is missing: all, or a bounded sample of a file or stream.
+    """Rows without missing values: all of them, or a bounded sample of a file or stream.
 
     ``which`` is ``"all"``, ``"last"`` (those at which a sequence is absorbed) or ``"before"``.
     """
@@ -38,7 +38,7 @@ def complete_rows(data, random_state, which="all") -> Table:
         complete = ~np.isnan(X).any(axis=1)
         if not complete.all():
             if not complete.any():
-                # Every row lacks something: the columns' means have to do.
+                # No row is complete: missing values become the means of their columns.
                 return Table(_fill(X), weights)
             X, weights = X[complete], None if weights is None else weights[complete]
     return Table(X, weights)

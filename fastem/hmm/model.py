@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 
 from .. import checks
@@ -64,7 +66,7 @@ class HMMModel(Components, Model):
         family = family.with_zeros()
         startprob = np.array(checks.numbers("startprob", startprob))
         transmat = np.array(checks.numbers("transmat", transmat), order="C")
-        is_checked = packed is not None  # by another model, or by the estimator
+        is_checked = packed is not None  # by the estimator
         packed = packed if is_checked else family.pack(parameters)
         n_states = family.size(packed)[0]
         for name, array, shape in (
@@ -131,7 +133,7 @@ class HMMModel(Components, Model):
             totals = transitions.sum(axis=1)
             # A state that is never left keeps its row, as does one that ends the sequence.
             left = (totals > LEAST_SHARE * totals.sum()) & ~self.absorbing
-            transmat = np.where(left[:, None], transitions, transmat)
+            transmat = np.ascontiguousarray(np.where(left[:, None], transitions, transmat))
             transmat[left] = normalized(transmat[left])
         least = LEAST_SHARE * mass.sum()
         dead = mass < least
@@ -183,16 +185,17 @@ class HMMModel(Components, Model):
 
     def with_parameters(self, parameters) -> HMMModel:
         """The same kind of model with other parameters."""
-        parameters = dict(parameters)
-        chain = {name: parameters.pop(name) for name in ("startprob", "transmat")}
-        return self._with(parameters=parameters, packed=None, **chain)
+        return HMMModel(
+            self.family, parameters["startprob"], parameters["transmat"], parameters,
+            absorbing=np.flatnonzero(self.absorbing), fixed=self.fixed, horizon=self.horizon,
+            n_jobs=self.n_jobs, told_dead=self.told_dead,
+        )  # fmt: skip
 
     def _with(self, **changes):
-        """The same model with other arguments of the constructor."""
-        names = ("startprob", "transmat", "packed", "fixed", "horizon", "n_jobs", "told_dead")
-        arguments = {name: getattr(self, name) for name in names}
-        arguments |= {"parameters": None, "absorbing": np.flatnonzero(self.absorbing)}
-        return HMMModel(self.family, **arguments | changes)
+        """The same model with other attributes, of the same sizes."""
+        other = copy.copy(self)
+        vars(other).update(changes)
+        return other
 
     def _with_packed(self, packed):
         return self if packed is self.packed else self._with(packed=packed)
@@ -206,12 +209,10 @@ class HMMModel(Components, Model):
 
     def after_learning_from(self, table, n_before) -> HMMModel:
         """The same model; the lengths of new sequences are added to those seen before."""
-        lengths = table.horizon
-        if self.horizon is not None and not self.absorbing.any():
-            new = table.total_weight
-            total = n_before + new
-            before = Lengths.of_sequences(self.horizon)
-            lengths = (1.0 - new / total) * before + (new / total) * lengths
+        before, lengths = _lengths_in(self.horizon), table.horizon
+        if before is not None and not self.absorbing.any():
+            share = table.total_weight / (n_before + table.total_weight)
+            lengths = (1.0 - share) * Lengths.of_sequences(before) + share * lengths
         return self.with_horizon(lengths)
 
     def horizon_of(self, data):
@@ -227,8 +228,7 @@ class HMMModel(Components, Model):
                 f"Models of different kinds: a hidden Markov model and a {type(other).__name__}."
             )
         mine, theirs = self.parameters, other.parameters
-        same = type(self.family) is type(other.family) and mine.keys() == theirs.keys()
-        if not same:
+        if type(self.family) is not type(other.family) or mine.keys() != theirs.keys():
             raise ValueError(f"Models of different kinds: {self.family} and {other.family}.")
         for name in mine:
             if mine[name].shape != theirs[name].shape:
@@ -244,7 +244,7 @@ class HMMModel(Components, Model):
             )
 
     def check_same_order(self, other) -> None:
-        """Raise ``ValueError`` if the states of the two cannot be meant in one order."""
+        """Raise ``ValueError`` if states of the two cannot correspond in the given order."""
         if not np.array_equal(self.absorbing, other.absorbing):
             raise ValueError(
                 f"States {np.flatnonzero(self.absorbing).tolist()} are absorbing in one model and "
@@ -297,7 +297,7 @@ class HMMModel(Components, Model):
             startprob=self.startprob[order],
             transmat=self.transmat[np.ix_(order, order)],
             packed=self.family.pack(parameters),
-            absorbing=np.flatnonzero(self.absorbing[order]),
+            absorbing=self.absorbing[order],
             told_dead=set(),  # states have other numbers now
         )
 
@@ -401,10 +401,10 @@ class HMMModel(Components, Model):
     # Passes over data ------------------------------------------------------------------------
 
     def tables(self, data):
-        """The tables of one pass; what nobody has looked at is checked."""
-        looked_at = isinstance(data, Sequences) or getattr(data, "check", None) is not None
+        """The tables of one pass; values that have not been checked before are checked."""
+        is_checked = isinstance(data, Sequences) or getattr(data, "check", None) is not None
         for table in as_sequences(data).tables():
-            if not looked_at:
+            if not is_checked:
                 checks.check_table(table.X)
                 table.missing = check_values(table, self.family)
             yield table

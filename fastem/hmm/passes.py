@@ -1,7 +1,7 @@
 """Passes of a hidden Markov model over sequences: how the work is cut, and which kernel does it.
 
 A *piece* is a run of whole sequences whose rows are read, or converted, at a time. Within a piece
-sequences of like length are laid side by side (``kernels/layout.py``). A sequence that is long is a
+sequences of similar length are laid side by side (``kernels/hmm/layout.py``). A long sequence is a
 piece of its own, in which threads share the work: forward and backward are independent.
 """
 
@@ -37,10 +37,10 @@ __all__ = ["Pass", "pieces_of", "prepared"]
 # States times steps of a piece: few enough for the cache, enough to outweigh the calls.
 _PIECE_ENTRIES = 2**17
 _MOST_ENTRIES = 2**20
-# A sequence of more is long; it is cut into so many stretches for threads.
+# A longer sequence is cut into this number of stretches for threads.
 _LONG_ENTRIES = 2**18
 _STRETCHES = 4
-# Of a sequence of more entries than this not all are kept: it is done in segments, forward twice.
+# A sequence of more entries is smoothed in segments, so that they need not all be kept.
 _SEGMENT_ENTRIES = 2**23
 
 _NO_WEIGHTS = np.empty(0)
@@ -75,7 +75,7 @@ def pieces_of(table, n_states):
 
 def _cut(lengths, n_states, size):
     ends = np.cumsum(lengths)
-    # Enough sequences for lanes of like length, however many states there are.
+    # Enough sequences for lanes of similar length, however many states there are.
     rows = max(_PIECE_ENTRIES // size, int(64 * lengths.mean()))
     rows = min(rows, max(_MOST_ENTRIES // size, 1))
     pieces = []
@@ -323,7 +323,7 @@ class Pass:
                 self.out[begin : begin + length] = lanes[: self.n_states, :length, lane].T
 
     def _in_logarithms(self, batch, piece, s, sums):
-        """Do a sequence in logarithms; returns its log-likelihood."""
+        """Smooth a sequence in logarithms; returns its log-likelihood."""
         length, size = int(piece.lengths[s]), self.size
         log_b, gamma = np.empty((length + GROUP) * size), np.zeros((length + GROUP) * size)
         self._emit(batch, s, 0, length, True, log_b, np.empty(0))

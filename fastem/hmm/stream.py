@@ -19,15 +19,15 @@ class FilteredState(NamedTuple):
 
     #: The probability of each state, given all observations so far.
     probabilities: np.ndarray
-    #: The logarithm of the density that was predicted for this observation, one step ahead: for
-    #: an absorbing chain, that the sequence goes on, and so.
+    #: The logarithm of the density that was predicted for this observation, one step ahead. For
+    #: an absorbing chain it includes the probability that the sequence continues.
     log_density: float
     #: The log-likelihood of all observations so far.
     log_likelihood: float
 
 
 class StateFilter:
-    """Filter a sequence as it comes: one observation in, the probabilities of the states out.
+    """Filter a sequence one observation at a time: each gives the probabilities of the states.
 
     Parameters
     ----------
@@ -66,8 +66,8 @@ class StateFilter:
     def update(self, x) -> FilteredState:
         """Take in one observation, an array of as many values as there are columns.
 
-        NaN marks a value that is missing. An observation that cannot be one of the family, or that
-        is impossible after those before it, raises ``ValueError`` and is not taken in.
+        NaN marks a value that is missing. An observation outside the family's support, or one that
+        is impossible after those before it, raises ``ValueError`` and is ignored.
         """
         row, log_base = self._checked(np.asarray(x))
         probabilities = np.empty(len(self._log_p))
@@ -105,7 +105,7 @@ class StateFilter:
             else:
                 if self._as_it_is:
                     return row, None
-        # Something is missing, or wrong, or only the family itself can tell.
+        # Something is missing or wrong, or only the family itself can check it.
         family = self.model.family
         missing = check_values(Sequences(row[None], missing=False), family)
         rows, log_base = prepared(row[None], family, missing)

@@ -8,7 +8,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import InvalidParameterError
 
 import fastem
-from fastem import CategoricalHMM, GaussianHMM, MultinomialHMM, PoissonHMM
+from fastem import GMMHMM, CategoricalHMM, GaussianHMM, MultinomialHMM, PoissonHMM
 
 
 def rows(n_rows=30, n_columns=2, seed=0):
