@@ -58,7 +58,7 @@ def orders_inside(model):
         if isinstance(model, MixtureModel):
             yield model._with(model.weights, packed)
         else:
-            yield model._with(model.startprob, model.transmat, packed)
+            yield model._with(packed=packed)
 
 
 def least_divergence(model, other, variants):

@@ -9,11 +9,11 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
+from .. import checks
 from ..data.batches import check_total
 from ..data.remote import Remote, sample_of
 from ..data.sequences import Sequences, SequenceStream, as_sequences
 from ..estimator import Estimator, is_count
-from ..learning_rate import DEFAULT_RATE
 from ..lengths import Lengths
 from ..notices import warn
 from ..sklearn_compat import Interval, StrOptions, fit_context
@@ -59,29 +59,11 @@ class BaseHMM(HMMInference, Estimator):
     #: The model; tests put a naive one in its place.
     _model_class = HMMModel
 
-    def __init__(
-        self, n_components=1, startprob_prior=1.0, transmat_prior=1.0, algorithm="viterbi",
-        random_state=None, n_iter=10, tol=1e-2, verbose=False, params="st", init_params="st",
-        implementation="log", *, absorbing=None, learning_rate=DEFAULT_RATE, batch_size=None,
-        memory="model", fixed=(), n_jobs=None,
-    ):  # fmt: skip
-        self.n_components = n_components
-        self.startprob_prior = startprob_prior
-        self.transmat_prior = transmat_prior
-        self.algorithm = algorithm
-        self.random_state = random_state
-        self.n_iter = n_iter
-        self.tol = tol
-        self.verbose = verbose
-        self.params = params
-        self.init_params = init_params
-        self.implementation = implementation
-        self.absorbing = absorbing
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.memory = memory
-        self.fixed = fixed
-        self.n_jobs = n_jobs
+    def _keep_settings(self, settings):
+        """Keep the arguments of a constructor as attributes of the same names."""
+        for name, value in settings.items():
+            if name != "self":
+                setattr(self, name, value)
 
     # The model -------------------------------------------------------------------------------
 
@@ -96,7 +78,7 @@ class BaseHMM(HMMInference, Estimator):
 
     def _shown(self) -> tuple[Shown, ...]:
         """Which attribute shows which parameter of the model."""
-        return (*Chain.shown, *self._emissions().shown)
+        return Chain.shown + self._emissions().shown
 
     def _parameter_attributes(self):
         return tuple(shown.attribute for shown in self._shown())
@@ -104,35 +86,30 @@ class BaseHMM(HMMInference, Estimator):
     def _fixed_parameters(self) -> tuple[str, ...]:
         """The model's names of the parameters that learning leaves alone, by both settings."""
         table = self._shown()
-        names = tuple(shown.name for shown in table)
+        names = [shown.name for shown in table]
         letters = sorted({shown.letter for shown in table})
         for letter in self.params:
             if letter not in letters:
                 raise ValueError(
                     f"params: {letter!r} stands for nothing; the letters are {letters}, for "
-                    f"{list(names)}."
+                    f"{names}."
                 )
         fixed = self._fixed_names(names)
-        return tuple(
-            shown.parameter
-            for shown in table
-            if shown.name in fixed or shown.letter not in self.params
-        )
+        return tuple(s.parameter for s in table if s.name in fixed or s.letter not in self.params)
 
     def _set_model(self, model):
         """Show a model's parameters as attributes."""
-        parameters = model.parameters
-        values = {**parameters, **self._emissions().to_values(parameters)}
-        for shown in self._shown():
-            # Copies, so that changing an attribute changes nothing that was given or is shared.
-            setattr(self, shown.attribute, np.array(values[shown.name]))
-        self._learned = {name: getattr(self, name) for name in self._parameter_attributes()}
+        parameters, emissions = model.parameters, self._emissions()
+        values = parameters | emissions.to_values(parameters)
+        # Copies, so that changing an attribute changes nothing that was given or is shared.
+        shown = {s.attribute: np.array(values[s.name]) for s in Chain.shown + emissions.shown}
+        vars(self).update(shown, _learned=shown)
         self._keep_told(model.told_dead)
         if model.horizon is not None:
             self.lengths_ = model.horizon
 
     def _model(self):
-        """The model that the attributes describe, whoever set them."""
+        """The model that the attributes describe, including attributes set by hand."""
         emissions = self._emissions()
         values = self._values(emissions)
         n_columns = emissions.n_columns(values)
@@ -142,26 +119,22 @@ class BaseHMM(HMMInference, Estimator):
 
     def _values(self, emissions, without=()):
         """The values that the attributes show, by name, except for those in ``without``."""
-        values = {shown.name: getattr(self, shown.attribute)
-                  for shown in self._shown() if shown.name not in without}  # fmt: skip
-        for shown in emissions.shown:
-            if shown.name in values:
-                values[shown.name] = emissions.value(shown.name, values[shown.name])
+        all_shown = Chain.shown + emissions.shown
+        values = {s.name: getattr(self, s.attribute) for s in all_shown if s.name not in without}
+        for name in [shown.name for shown in emissions.shown if shown.name in values]:
+            values[name] = emissions.value(name, values[name])
         return values
 
     def _check_shapes(self, emissions, values, n_columns):
+        why = f" for {self.n_components} states and data of {n_columns} columns"
         for name, shape in emissions.shapes(n_columns).items():
-            if values[name].shape != shape:
-                raise ValueError(
-                    f"{name}_ must have the shape {shape} for {self.n_components} states and data "
-                    f"of {n_columns} columns; got {values[name].shape}."
-                )
+            checks.shaped(f"{name}_", values[name], shape, why)
 
     def _make_model(self, emissions, values):
-        chain = self._chain()
+        chain, family = self._chain(), emissions.family.with_zeros()
         startprob, transmat = chain.checked(values["startprob"], values["transmat"])
         return self._model_class(
-            emissions.family, startprob, transmat, emissions.to_parameters(values),
+            family, startprob, transmat, None, packed=family.pack(emissions.to_parameters(values)),
             absorbing=chain.absorbing, fixed=self._fixed_parameters(),
             horizon=getattr(self, "lengths_", None), n_jobs=self.n_jobs,
             told_dead=set(getattr(self, "_told_dead", ())),
@@ -189,17 +162,8 @@ class BaseHMM(HMMInference, Estimator):
     @monitor_.setter
     def monitor_(self, monitor):
         self._monitor = monitor
-        self._monitor_made_for = {name: getattr(self, name) for name in _MONITORED}
-
-    def _start_monitor(self):
-        """The monitor, with settings that were changed since it was made, and no history."""
-        monitor = self.monitor_
-        for name, value in self._monitor_made_for.items():
-            if getattr(self, name) != value:
-                setattr(monitor, name, getattr(self, name))
-        self._monitor_made_for = {name: getattr(self, name) for name in _MONITORED}
-        monitor._reset()
-        return monitor
+        made_for = ("tol", "n_iter", "verbose")
+        self._monitor_made_for = {name: getattr(self, name) for name in made_for}
 
     # Data ------------------------------------------------------------------------------------
 
@@ -244,15 +208,15 @@ class BaseHMM(HMMInference, Estimator):
 
     # The initialization ----------------------------------------------------------------------
 
-    def _is_initialized(self, shown, overwrite):
-        """Whether the initialization decides on a parameter, and not the user."""
-        overwrite = overwrite and shown.letter in self.init_params
-        return overwrite or not hasattr(self, shown.attribute)
-
     def _initial_model(self, data, *, overwrite=True):
-        """The first model; what the user set stays unless ``overwrite`` and ``init_params``."""
+        """The first model. Attributes that are set are kept.
+
+        With ``overwrite`` those that ``init_params`` names are initialized all the same.
+        """
         n_columns, seed = self.n_features_in_, self.random_state
-        wanted = [shown.name for shown in self._shown() if self._is_initialized(shown, overwrite)]
+        overwritten = self.init_params if overwrite else ""
+        wanted = [shown.name for shown in self._shown()
+                  if shown.letter in overwritten or not hasattr(self, shown.attribute)]  # fmt: skip
         emissions = self._fitted_emissions(data, wanted)
         self._warn_of_overwriting(wanted)
         chain = self._chain()
@@ -268,8 +232,8 @@ class BaseHMM(HMMInference, Estimator):
     def _fitted_emissions(self, data, wanted):
         """The emissions, of the sizes that the data have."""
         emissions = self._emissions()
-        for shown in emissions.shown if emissions.sized_by_data else ():
-            if shown.name in wanted:
+        for shown in emissions.shown:
+            if emissions.sized_by_data and shown.name in wanted:
                 # The old number of outcomes does not apply to these data.
                 vars(self).pop(shown.attribute, None)
         emissions = emissions.fitted_to(data, wanted)
@@ -278,7 +242,7 @@ class BaseHMM(HMMInference, Estimator):
         return emissions
 
     def _warn_of_overwriting(self, wanted):
-        """Warn of parameters that the user set, and that the initialization decides on."""
+        """Warn of parameters that the user has set and that are initialized all the same."""
         learned = vars(self).get("_learned", {})
         for name, letter, _, attribute in self._shown():
             if name not in wanted or not hasattr(self, attribute):
@@ -298,7 +262,8 @@ class BaseHMM(HMMInference, Estimator):
         """The number of free parameters, by their letters."""
         return {**self._chain().n_free(), **self._emissions().n_free(model)}
 
-    def _warn_of_few_rows(self, model, data):
+    def _initial_models(self, data):
+        model = self._initial_model(data)
         n_free = sum(n for letter, n in self._n_free(model).items() if letter in self.params)
         if isinstance(data, Sequences) and data.X.size < n_free:
             warn(
@@ -307,6 +272,7 @@ class BaseHMM(HMMInference, Estimator):
                 "more data.",
                 RuntimeWarning,
             )
+        return [model]
 
     # Learning --------------------------------------------------------------------------------
 
@@ -357,21 +323,22 @@ class BaseHMM(HMMInference, Estimator):
             next(data.tables())
         self._fixed_parameters()
 
-    def _initial_models(self, data):
-        model = self._initial_model(data)
-        self._warn_of_few_rows(model, data)
-        return [model]
-
     def _stopping_rule(self, data):
         def check(model, expectation):
             check_possible(model, data, expectation.log_likelihood)
 
-        return Monitored(self._start_monitor(), self.n_iter, check)
+        monitor = self.monitor_
+        for name, value in self._monitor_made_for.items():
+            if getattr(self, name) != value:
+                setattr(monitor, name, getattr(self, name))
+        self.monitor_ = monitor  # made for the present settings
+        monitor._reset()
+        return Monitored(monitor, self.n_iter, check)
 
     def _set_fitted(self, fitted, rule):
         super()._set_fitted(fitted, rule)
         monitor = rule.monitor
-        self.converged_ = bool(len(monitor.history) > 1 and monitor._settled)
+        self.converged_ = bool(monitor._settled)
         self.n_iter_ = monitor.iter
         self.lower_bounds_ = [float(value) for value in monitor.history]
         self.lower_bound_ = self.lower_bounds_[-1] if self.lower_bounds_ else -np.inf
@@ -380,13 +347,10 @@ class BaseHMM(HMMInference, Estimator):
         """The next model of batch EM, priors included."""
         # Priors count as observations, so that totals are needed, not means.
         statistics, n_sequences = expectation.statistics, expectation.weight
-        new = {
-            **self._emissions().maximize(model, statistics, n_sequences),
-            **self._chain().maximize(model, statistics, n_sequences),
-        }
-        parameters = model.parameters
-        parameters |= {name: array for name, array in new.items() if name not in model.fixed}
-        return model.with_parameters(parameters)
+        new = self._emissions().maximize(model, statistics, n_sequences)
+        new |= self._chain().maximize(model, statistics, n_sequences)
+        kept = {name: array for name, array in model.parameters.items() if name in model.fixed}
+        return model.with_parameters(new | kept)
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, lengths=None, sample_weight=None, cut_off=None) -> Self:
@@ -414,8 +378,10 @@ class BaseHMM(HMMInference, Estimator):
     _more_online_settings = ("absorbing", "params")
 
     def _before_learning(self, model):
-        self._fixed_parameters()
-        if model is not None:
+        if model is None:
+            # Wrong names are found before the initialization, and not by the model it makes.
+            self._fixed_parameters()
+        else:
             self._set_width(model)
 
     def _initial_model_online(self, table):
@@ -429,6 +395,3 @@ class BaseHMM(HMMInference, Estimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-
-_MONITORED = ("tol", "n_iter", "verbose")

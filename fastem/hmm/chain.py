@@ -11,7 +11,7 @@ import numpy as np
 from .. import checks
 from .priors import dirichlet_mode, shaped_prior
 
-__all__ = ["Chain", "Shown", "absorbing_states"]
+__all__ = ["Chain", "Shown", "absorbing_states", "index_draws"]
 
 
 class Shown(NamedTuple):
@@ -82,11 +82,8 @@ class Chain:
     def maximize(self, model, statistics, n_sequences) -> dict[str, np.ndarray]:
         """The probabilities after a step of batch EM, priors included."""
         old, new = model.parameters, {}
-        for name, block, prior in (
-            ("startprob", "start", self.startprob_prior),
-            ("transmat", "transitions", self.transmat_prior),
-        ):
-            prior = shaped_prior(f"{name}_prior", prior, old[name].shape)
+        for name, block in (("startprob", "start"), ("transmat", "transitions")):
+            prior = shaped_prior(self, f"{name}_prior", old[name].shape)
             new[name] = dirichlet_mode(statistics[block] * n_sequences, prior, old[name])
         return new
 
@@ -100,22 +97,26 @@ class Chain:
 
         Emissions that are drawn in between, from the same random state, are those of hmmlearn.
         """
-
-        rows = np.vstack([model.transmat, model.startprob])
-        sums, last = np.cumsum(rows, axis=1), [int(np.flatnonzero(row)[-1]) for row in rows]
-
-        def drawn(row):
-            # Rounding may leave the sum of a row below the number that is drawn.
-            found = np.searchsorted(sums[row], random_state.rand(), side="right")
-            return min(int(found), last[row])
-
-        state = drawn(-1) if first is None else int(first)
+        draw = index_draws(np.vstack([model.transmat, model.startprob]), random_state)
+        state = draw(-1) if first is None else int(first)
         yield state
         for _ in range(n_steps - 1):
             if state in self.absorbing:
                 return
-            state = drawn(state)
+            state = draw(state)
             yield state
+
+
+def index_draws(rows, random_state):
+    """A function that draws an index by the probabilities of a row, as hmmlearn does."""
+    sums, last = np.cumsum(rows, axis=1), [int(np.flatnonzero(row)[-1]) for row in rows]
+
+    def draw(row):
+        # Rounding may leave the sum of a row below the number that is drawn.
+        found = np.searchsorted(sums[row], random_state.rand(), side="right")
+        return min(int(found), last[row])
+
+    return draw
 
 
 def absorbing_states(absorbing, n_states) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Whether sequences can be learned from: what their rows hold, what they say."""
+"""Checks of sequences: whether their values are valid, and possible under a model."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def check_values(table, family, n_before=0, check=None) -> bool:
     n_before : int, default=0
         How many sequences came before these: errors count from the first.
     check : callable, optional
-        What is called with rows in place of ``family.check``.
+        Called with rows instead of ``family.check``.
     """
     X, check = table.X, check or family.check
     missing = False
     for start in range(0, len(X), _CHECKED_ROWS):
         rows = X[start : start + _CHECKED_ROWS]
         if rows.dtype.kind == "f" and not np.isfinite(rows).all():
-            wrong = np.isinf(rows)
-            if wrong.any():
-                row, column = (int(i) for i in np.argwhere(wrong)[0])
+            wrong = np.argwhere(np.isinf(rows))
+            if len(wrong):
+                row, column = wrong[0].tolist()
                 where = _place(table, start + row, n_before)
                 raise ValueError(
                     f"Input X contains infinity: {where}, column {column} is {rows[row, column]}. "
@@ -55,11 +55,11 @@ def check_values(table, family, n_before=0, check=None) -> bool:
 
 
 def admit_sequences(table, family) -> None:
-    """See that kernels can take the rows of a table as they are; once for each table.
+    """Check that kernels can read the rows of a table; this is done once for each table.
 
-    The values have been checked before. What is compared again is what a kernel would read from
-    elsewhere in memory: symbols, whose number may have become known only after the check. The width
-    is compared where rows are read.
+    The values have been checked before. Symbols are checked again, because kernels use them as
+    indices, and their number may have become known only after the first check. The number of
+    columns is checked where rows are read.
     """
     if table.plans.get("admitted_to") == family:
         return
@@ -97,10 +97,8 @@ def _find(table, family, check, start, n_before):
 
 
 def _filled(rows, family):
-    """The rows with values that can be in place of those that are missing."""
-    if rows.dtype.kind != "f":
-        return rows
-    absent = np.isnan(rows)
+    """The rows with possible values in place of those that are missing."""
+    absent = np.isnan(rows) if rows.dtype.kind == "f" else np.False_
     if not absent.any():
         return rows
     middle = np.full((1, rows.shape[1]), 0.5)
@@ -109,7 +107,7 @@ def _filled(rows, family):
 
 
 def _check_missing(table, family, absent, start, n_before):
-    """Raise where a part of a row is missing, if the family has rows whole or not at all."""
+    """Raise where a part of a row is missing, if the family needs whole rows."""
     for columns in family.columns_missing_together(absent.shape[1]):
         part = absent[:, columns]
         wrong = part.any(axis=1) & ~part.all(axis=1)
@@ -125,10 +123,14 @@ def check_possible(model, data, log_likelihood=-np.inf):
     """Raise ``ValueError`` for a sequence that the model says is impossible."""
     if np.isfinite(log_likelihood):
         return
+    if isinstance(data, Remote):
+        # Data on other machines are not searched.
+        raise ValueError(
+            "Some sequence has probability zero under the model, so that there is nothing to learn "
+            f"from it. {_WHERE_TO_LOOK}"
+        )
     n_before = 0
-    is_remote = isinstance(data, Remote)
-    # Data on other machines are not looked through.
-    for table in () if is_remote else data.tables():
+    for table in data.tables():
         log_likelihoods = model.log_likelihoods(table)
         counts = table.sample_weight is None or table.sample_weight > 0
         wrong = ~np.isfinite(log_likelihoods) & counts
@@ -145,8 +147,3 @@ def check_possible(model, data, log_likelihood=-np.inf):
                 "data overflow. Scale the columns to a moderate range."
             )
         n_before += len(table)
-    if is_remote:
-        raise ValueError(
-            "Some sequence has probability zero under the model, so that there is nothing to learn "
-            f"from it. {_WHERE_TO_LOOK}"
-        )

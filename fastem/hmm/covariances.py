@@ -10,7 +10,10 @@ __all__ = ["as_matrices", "covariance_shape", "initial_covariances", "normal_dra
 
 
 def covariance_shape(kind, parts, n_columns):
-    """The shape of covariances of ``parts`` Gaussians, the last axis of which may share one."""
+    """The shape of covariances of Gaussians in an array of the shape ``parts``.
+
+    Tied covariances are shared along its last axis.
+    """
     matrix = (n_columns, n_columns)
     return {
         "full": (*parts, *matrix),
@@ -60,9 +63,9 @@ def of_kind(covars, kind, n_components):
 
 
 def initial_covariances(matrix, kind, shape):
-    """Covariances of the given shape, all of them ``matrix`` or what the kind has of it."""
+    """Covariances of the given shape, all of them ``matrix`` reduced to the kind."""
     if kind == "spherical":
-        # As in hmmlearn, the mean of all entries, unless correlations make that no variance.
+        # As in hmmlearn, the mean of all entries, unless correlations make it zero or negative.
         mean = matrix.mean()
         value = mean if mean > 0 else np.trace(matrix) / len(matrix)
     else:
@@ -70,13 +73,12 @@ def initial_covariances(matrix, kind, shape):
     return np.broadcast_to(value, shape).copy()
 
 
-def normal_draws(means, matrices, random_state):
+def normal_draws(means, covars, kind, random_state):
     """A function that draws a row from a state, by the same numbers as ``multivariate_normal``."""
-    decomposed = [np.linalg.svd(matrix) for matrix in matrices]
+    decomposed = [np.linalg.svd(matrix) for matrix in as_matrices(covars, kind, *means.shape)]
     roots = [np.sqrt(s)[:, None] * v for _, s, v in decomposed]
-    n_columns = np.shape(means)[1]
 
     def draw(state):
-        return random_state.standard_normal(n_columns) @ roots[state] + means[state]
+        return random_state.standard_normal(means.shape[1]) @ roots[state] + means[state]
 
     return draw

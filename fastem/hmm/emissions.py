@@ -1,6 +1,6 @@
 """What the states of a hidden Markov model emit.
 
-An estimator makes its emissions from its settings, and asks them for all that depends on their
+An estimator makes its emissions from its settings. They supply everything that depends on their
 kind: names, shapes, checks, initialization, priors, draws. Emissions are values, and know nothing
 about the estimator.
 
@@ -28,9 +28,9 @@ from ..families import Categorical, Family, Gaussian, MixtureOf, Multinomial, Po
 from ..families.support import first_wrong, no_negatives
 from ..mixture.model import MixtureModel
 from . import priors
-from .chain import Shown
+from .chain import Shown, index_draws
 from .checks import check_values
-from .covariances import as_matrices, covariance_shape, initial_covariances, normal_draws
+from .covariances import covariance_shape, initial_covariances, normal_draws
 from .initialization import clusters, complete_rows, covariance, mean_and_variance
 
 __all__ = ["CategoricalEmissions", "Emissions", "FamilyEmissions", "GaussianEmissions",
@@ -69,7 +69,7 @@ class Emissions(ABC):
     def draw(self, model, path: Iterable[int], random_state) -> np.ndarray:
         """A row for each state of a path."""
 
-    # What is the same for most ---------------------------------------------------------------
+    # Defaults ----------------------------------------------------------------------------------
 
     def maximize(self, model, statistics, n_sequences) -> dict[str, np.ndarray]:
         """The family's parameters after a step of batch EM, priors included."""
@@ -135,6 +135,8 @@ class GaussianEmissions(Emissions):
         Shown("means", "m", "means", "means_"),
         Shown("covars", "c", "covariances", "_covars_"),
     )
+    #: The new means and covariances of a step of batch EM, by functions of :mod:`.priors`.
+    m_steps: ClassVar = (priors.gaussian_means, priors.gaussian_covariances)
 
     @property
     def family(self):
@@ -169,14 +171,13 @@ class GaussianEmissions(Emissions):
         if "means" in wanted:
             values["means"] = clusters(data, self.n_states, random_state, seed, absorbing).centers
         if "covars" in wanted:
-            matrix = self._spread(data, n_columns, random_state)
-            values["covars"] = self._initial_covariances(matrix)
+            values["covars"] = self._initial_covariances(self._spread(data, random_state))
         return values
 
-    def _spread(self, data, n_columns, random_state):
+    def _spread(self, data, random_state):
         """The covariance matrix of all rows, with ``min_covar`` added to the variances."""
         matrix = covariance(complete_rows(data, random_state))
-        return matrix + self.min_covar * np.eye(n_columns)
+        return matrix + self.min_covar * np.eye(len(matrix))
 
     def _initial_covariances(self, matrix):
         shape = self.shapes(len(matrix))["covars"]
@@ -184,22 +185,18 @@ class GaussianEmissions(Emissions):
 
     def maximize(self, model, statistics, n_sequences):
         moments, old = statistics["moments"] * n_sequences, _unpacked(model)
-        means = old["means"]
+        new_means, new_covariances = self.m_steps
+        new = {"means": old["means"]}
         if "means" not in model.fixed:
-            means = priors.gaussian_means(moments, self.means_prior, self.means_weight, means)
-        new = {"means": means}
+            new["means"] = new_means(self, moments, old["means"])
         if "covariances" not in model.fixed:
-            new["covariances"] = priors.gaussian_covariances(
-                moments, means, self.covariance_type, self.means_prior, self.means_weight,
-                self.covars_prior, self.covars_weight, old["covariances"], self.min_covar,
-            )  # fmt: skip
+            new["covariances"] = new_covariances(self, moments, new["means"], old)
         return new
 
     def draw(self, model, path, random_state):
-        parameters = _unpacked(model)
-        means, covariances = parameters["means"], parameters["covariances"]
-        matrices = as_matrices(covariances, self.covariance_type, *means.shape)
-        return _drawn(normal_draws(means, matrices, random_state), path)
+        means, covariances = (_unpacked(model)[shown.parameter] for shown in self.shown)
+        draw = normal_draws(means, covariances, self.covariance_type, random_state)
+        return _drawn(draw, path)
 
 
 @dataclass(frozen=True)
@@ -214,6 +211,7 @@ class GaussianMixtureEmissions(GaussianEmissions):
         Shown("means", "m", "means", "means_"),
         Shown("covars", "c", "covariances", "covars_"),
     )
+    m_steps: ClassVar = (priors.mixture_means, priors.mixture_covariances)
 
     @property
     def family(self):
@@ -234,7 +232,7 @@ class GaussianMixtureEmissions(GaussianEmissions):
         random_state = check_random_state(seed)
         values = {}
         if "means" in wanted or "covars" in wanted:
-            matrix = self._spread(data, n_columns, random_state)
+            matrix = self._spread(data, random_state)
         if "weights" in wanted:
             values["weights"] = np.full(self.parts, 1.0 / self.n_mix)
         if "means" in wanted:
@@ -261,33 +259,20 @@ class GaussianMixtureEmissions(GaussianEmissions):
         return np.stack(means)
 
     def maximize(self, model, statistics, n_sequences):
-        counts, moments = statistics["counts"] * n_sequences, statistics["moments"] * n_sequences
-        old = _unpacked(model)
-        means = old["means"]
-        if "means" not in model.fixed:
-            means = priors.mixture_means(moments, self.means_prior, self.means_weight, means)
-        weights = priors.mixture_weights(counts, self.weights_prior, old["weights"])
-        new = {"weights": weights, "means": means}
-        if "covariances" not in model.fixed:
-            new["covariances"] = priors.mixture_covariances(
-                moments, means, old["means"], self.covariance_type, self.means_prior,
-                self.means_weight, self.covars_prior, self.covars_weight, old["covariances"],
-                self.min_covar,
-            )  # fmt: skip
-        return new
+        counts, old = statistics["counts"] * n_sequences, _unpacked(model)["weights"]
+        prior = priors.shaped_prior(self, "weights_prior", old.shape)
+        weights = priors.dirichlet_mode(counts, prior, old, keep_zeros=False)
+        return {"weights": weights, **super().maximize(model, statistics, n_sequences)}
 
     def draw(self, model, path, random_state):
-        parameters, kind = _unpacked(model), self.covariance_type
+        weights, means, covariances = (_unpacked(model)[shown.parameter] for shown in self.shown)
         draws = [
-            normal_draws(means, as_matrices(covariances, kind, *means.shape), random_state)
-            for means, covariances in zip(
-                parameters["means"], parameters["covariances"], strict=True
-            )
+            normal_draws(*parts, self.covariance_type, random_state)
+            for parts in zip(means, covariances, strict=True)
         ]
 
         def draw(state):
-            weights = parameters["weights"][state]
-            return draws[state](random_state.choice(self.n_mix, p=weights))
+            return draws[state](random_state.choice(self.n_mix, p=weights[state]))
 
         return _drawn(draw, path)
 
@@ -327,11 +312,8 @@ class PoissonEmissions(_OneTable):
         return {"lambdas": rates}
 
     def maximize(self, model, statistics, n_sequences):
-        rates = priors.poisson_rates(
-            statistics["mass"] * n_sequences, statistics["sums"] * n_sequences,
-            self.lambdas_prior, self.lambdas_weight, _unpacked(model)["rates"],
-        )  # fmt: skip
-        return {"rates": rates}
+        mass, sums = (statistics[name] * n_sequences for name in ("mass", "sums"))
+        return {"rates": priors.poisson_rates(self, mass, sums, _unpacked(model)["rates"])}
 
     def draw(self, model, path, random_state):
         rates = _unpacked(model)["rates"]
@@ -348,17 +330,17 @@ class _Probabilities(_OneTable):
         return {"emissionprob": drawn / drawn.sum(axis=1, keepdims=True)}
 
 
-# How large a table of probabilities may be that one large symbol asks for: so many numbers (128
-# megabytes), or so many for each row of the data.
+# The largest table of probabilities that one large symbol may cause: this many numbers (128
+# megabytes), or this many for each row of the data.
 _FREE_TABLE = 2**24
 _TABLE_FOR_ROW = 64
-# Symbols are below this, whatever their number.
+# Symbols are always below this.
 _TOO_LARGE_SYMBOL = np.iinfo(np.int32).max
 
 
 @dataclass(frozen=True)
 class CategoricalEmissions(_Probabilities):
-    """One column of symbols, of a number that was given, or else is found from the data."""
+    """One column of symbols, whose number is given, or found from the data."""
 
     emissionprob_prior: object
     n_given: int | None = None
@@ -420,22 +402,13 @@ class CategoricalEmissions(_Probabilities):
         return replace(self, n_found=largest + 1)
 
     def maximize(self, model, statistics, n_sequences):
-        old = _unpacked(model)["probabilities"]
-        shape = (self.n_states, old.shape[2])
-        prior = priors.shaped_prior("emissionprob_prior", self.emissionprob_prior, shape)
-        counts = statistics["counts"] * n_sequences
+        old, counts = _unpacked(model)["probabilities"], statistics["counts"] * n_sequences
+        prior = priors.shaped_prior(self, "emissionprob_prior", (self.n_states, old.shape[2]))
         new = priors.dirichlet_mode(counts, prior[:, None], old, keep_zeros=False)
         return {"probabilities": new}
 
     def draw(self, model, path, random_state):
-        cumulative = np.cumsum(_unpacked(model)["probabilities"][:, 0, :], axis=1)
-        top = cumulative.shape[1] - 1
-
-        def draw(state):
-            found = np.searchsorted(cumulative[state], random_state.rand(), side="right")
-            return [min(int(found), top)]
-
-        return _drawn(draw, path)
+        return _drawn(index_draws(_unpacked(model)["probabilities"][:, 0], random_state), path)
 
 
 def _check_symbols(X):
@@ -453,7 +426,7 @@ def _largest_and_count(table):
 
 @dataclass(frozen=True)
 class MultinomialEmissions(_Probabilities):
-    """Rows of counts, of numbers of trials that were given, or else are found from the data."""
+    """Rows of counts, whose numbers of trials are given, or found from the data."""
 
     given_trials: object = None
     found_trials: int | None = None
@@ -514,7 +487,7 @@ class MultinomialEmissions(_Probabilities):
             )
         check_drawable(n_trials)
         probabilities = _unpacked(model)["probabilities"].copy()
-        # The last takes what rounding leaves.
+        # The last outcome gets what rounding left of the sum.
         probabilities[:, -1] = np.maximum(1.0 - probabilities[:, :-1].sum(axis=1), 0.0)
         return _drawn(lambda state: random_state.multinomial(n_trials, probabilities[state]), path)
 

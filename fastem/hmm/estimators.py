@@ -15,6 +15,15 @@ from .covariances import as_matrices, of_kind
 
 __all__ = ["GMMHMM", "HMM", "CategoricalHMM", "GaussianHMM", "MultinomialHMM", "PoissonHMM"]
 
+_OF_GAUSSIANS = {
+    "covariance_type": [StrOptions({"full", "tied", "diag", "spherical"})],
+    "min_covar": [Interval(Real, 0.0, None, closed="left")],
+    "means_prior": [Real, "array-like"],
+    "means_weight": [Real, "array-like"],
+    "covars_prior": [Real, "array-like"],
+    "covars_weight": [Real, "array-like"],
+}
+
 
 class GaussianHMM(BaseHMM):
     """A hidden Markov model with Gaussian emissions, with the interface of hmmlearn's class.
@@ -34,8 +43,8 @@ class GaussianHMM(BaseHMM):
         Added to the initial variances, and to covariances that come out not positive
         definite.
     startprob_prior : float or array-like of shape (n_components,), default=1.0
-        Dirichlet prior of ``startprob_``; one is none. Priors act in :meth:`fit` alone: online,
-        the present model plays their part.
+        Dirichlet prior of ``startprob_``; 1 means no prior. Priors act in :meth:`fit` alone:
+        online, the present model plays their part.
     transmat_prior : float or array-like of shape (n_components, n_components), default=1.0
         Dirichlet prior of the rows of ``transmat_``.
     means_prior, means_weight : float or array-like, default=0
@@ -57,8 +66,8 @@ class GaussianHMM(BaseHMM):
         What is learned, and what is initialized: any of 's' for ``startprob_``, 't' for
         ``transmat_``, 'm' for ``means_`` and 'c' for ``covars_``.
     implementation : {'log', 'scaling'}, default='log'
-        Accepted for hmmlearn's sake: both are the same here, as fast as scaling and as exact as
-        logarithms.
+        Accepted for compatibility with hmmlearn. Both are the same here: as fast as scaling, and
+        as exact as logarithms.
     absorbing : list of int, optional
         States in which a sequence ends: the step that enters one emits, and is the last.
     learning_rate : 'auto', float, callable or Decay, default='auto'
@@ -110,15 +119,7 @@ class GaussianHMM(BaseHMM):
     array([0., 9.])
     """
 
-    _parameter_constraints = {  # noqa: RUF012
-        **BaseHMM._parameter_constraints,
-        "covariance_type": [StrOptions({"full", "tied", "diag", "spherical"})],
-        "min_covar": [Interval(Real, 0.0, None, closed="left")],
-        "means_prior": [Real, "array-like"],
-        "means_weight": [Real, "array-like"],
-        "covars_prior": [Real, "array-like"],
-        "covars_weight": [Real, "array-like"],
-    }
+    _parameter_constraints = BaseHMM._parameter_constraints | _OF_GAUSSIANS
 
     def __init__(
         self, n_components=1, covariance_type="diag", min_covar=1e-3, startprob_prior=1.0,
@@ -127,18 +128,7 @@ class GaussianHMM(BaseHMM):
         init_params="stmc", implementation="log", *, absorbing=None, learning_rate=DEFAULT_RATE,
         batch_size=None, memory="model", fixed=(), n_jobs=None,
     ):  # fmt: skip
-        super().__init__(
-            n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
-            verbose, params, init_params, implementation, absorbing=absorbing,
-            learning_rate=learning_rate, batch_size=batch_size, memory=memory, fixed=fixed,
-            n_jobs=n_jobs,
-        )  # fmt: skip
-        self.covariance_type = covariance_type
-        self.min_covar = min_covar
-        self.means_prior = means_prior
-        self.means_weight = means_weight
-        self.covars_prior = covars_prior
-        self.covars_weight = covars_weight
+        self._keep_settings(locals())
 
     def _emissions(self):
         return emissions.GaussianEmissions(
@@ -154,12 +144,13 @@ class GaussianHMM(BaseHMM):
     @covars_.setter
     def covars_(self, covars):
         covars = of_kind(covars, self.covariance_type, self.n_components)
-        n_columns = self.n_features if hasattr(self, "means_") else (
-            1 if self.covariance_type == "spherical" else covars.shape[-1]
-        )  # fmt: skip
-        # The family says what is wrong with covariances that are none.
-        means = np.zeros((self.n_components, n_columns))
-        if covars.shape[-1:] == (n_columns,) or self.covariance_type == "spherical":
+        is_spherical = self.covariance_type == "spherical"
+        n_columns = 1 if is_spherical else covars.shape[-1]
+        if hasattr(self, "means_"):
+            n_columns = self.n_features
+        # The family raises an error if these are not covariances.
+        if is_spherical or covars.shape[-1:] == (n_columns,):
+            means = np.zeros((self.n_components, n_columns))
             self._emissions().family.pack({"means": means, "covariances": covars})
         self._covars_ = covars
 
@@ -177,8 +168,8 @@ class GMMHMM(BaseHMM):
         Added to the initial variances, and to covariances that come out not positive
         definite.
     startprob_prior, transmat_prior : float or array-like, default=1.0
-        Dirichlet priors of ``startprob_`` and of the rows of ``transmat_``; one is none. Priors
-        act in :meth:`fit` alone: online, the present model plays their part.
+        Dirichlet priors of ``startprob_`` and of the rows of ``transmat_``; 1 means no
+        prior. Priors act in :meth:`fit` alone: online, the present model plays their part.
     weights_prior : float or array-like of shape (n_components, n_mix), default=1.0
         Dirichlet prior of the rows of ``weights_``.
     means_prior, means_weight : float or array-like, default=0.0
@@ -220,12 +211,9 @@ class GMMHMM(BaseHMM):
 
     _parameter_constraints = {  # noqa: RUF012
         **BaseHMM._parameter_constraints,
+        **_OF_GAUSSIANS,
         "n_mix": [Interval(Integral, 1, None, closed="left")],
-        "covariance_type": [StrOptions({"full", "tied", "diag", "spherical"})],
-        "min_covar": [Interval(Real, 0.0, None, closed="left")],
         "weights_prior": [Real, "array-like"],
-        "means_prior": [Real, "array-like"],
-        "means_weight": [Real, "array-like"],
         "covars_prior": [Real, "array-like", None],
         "covars_weight": [Real, "array-like", None],
     }
@@ -238,20 +226,7 @@ class GMMHMM(BaseHMM):
         implementation="log", *, absorbing=None, learning_rate=DEFAULT_RATE, batch_size=None,
         memory="model", fixed=(), n_jobs=None,
     ):  # fmt: skip
-        super().__init__(
-            n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
-            verbose, params, init_params, implementation, absorbing=absorbing,
-            learning_rate=learning_rate, batch_size=batch_size, memory=memory, fixed=fixed,
-            n_jobs=n_jobs,
-        )  # fmt: skip
-        self.n_mix = n_mix
-        self.min_covar = min_covar
-        self.weights_prior = weights_prior
-        self.means_prior = means_prior
-        self.means_weight = means_weight
-        self.covars_prior = covars_prior
-        self.covars_weight = covars_weight
-        self.covariance_type = covariance_type
+        self._keep_settings(locals())
 
     def _emissions(self):
         return emissions.GaussianMixtureEmissions(
@@ -269,8 +244,8 @@ class PoissonHMM(BaseHMM):
     n_components : int, default=1
         The number of states.
     startprob_prior, transmat_prior : float or array-like, default=1.0
-        Dirichlet priors of ``startprob_`` and of the rows of ``transmat_``; one is none. Priors
-        act in :meth:`fit` alone: online, the present model plays their part.
+        Dirichlet priors of ``startprob_`` and of the rows of ``transmat_``; 1 means no
+        prior. Priors act in :meth:`fit` alone: online, the present model plays their part.
     lambdas_prior, lambdas_weight : float or array-like, default=0.0
         Parameters α and β of the gamma prior of the rates. A batch step gives
         ``(α + n ȳ) / (β + n)``, with ȳ the mean of the state and, as in hmmlearn, n the number of
@@ -316,14 +291,7 @@ class PoissonHMM(BaseHMM):
         verbose=False, params="stl", init_params="stl", implementation="log", *, absorbing=None,
         learning_rate=DEFAULT_RATE, batch_size=None, memory="model", fixed=(), n_jobs=None,
     ):  # fmt: skip
-        super().__init__(
-            n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
-            verbose, params, init_params, implementation, absorbing=absorbing,
-            learning_rate=learning_rate, batch_size=batch_size, memory=memory, fixed=fixed,
-            n_jobs=n_jobs,
-        )  # fmt: skip
-        self.lambdas_prior = lambdas_prior
-        self.lambdas_weight = lambdas_weight
+        self._keep_settings(locals())
 
     def _emissions(self):
         return emissions.PoissonEmissions(
@@ -341,8 +309,8 @@ class CategoricalHMM(BaseHMM):
     n_components : int, default=1
         The number of states.
     startprob_prior, transmat_prior : float or array-like, default=1.0
-        Dirichlet priors of ``startprob_`` and of the rows of ``transmat_``; one is none. Priors
-        act in :meth:`fit` alone: online, the present model plays their part.
+        Dirichlet priors of ``startprob_`` and of the rows of ``transmat_``; 1 means no
+        prior. Priors act in :meth:`fit` alone: online, the present model plays their part.
     emissionprob_prior : float or array-like, default=1.0
         Dirichlet prior of the rows of ``emissionprob_``.
     n_features : int, optional
@@ -388,14 +356,7 @@ class CategoricalHMM(BaseHMM):
         verbose=False, params="ste", init_params="ste", implementation="log", absorbing=None,
         learning_rate=DEFAULT_RATE, batch_size=None, memory="model", fixed=(), n_jobs=None,
     ):  # fmt: skip
-        super().__init__(
-            n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
-            verbose, params, init_params, implementation, absorbing=absorbing,
-            learning_rate=learning_rate, batch_size=batch_size, memory=memory, fixed=fixed,
-            n_jobs=n_jobs,
-        )  # fmt: skip
-        self.emissionprob_prior = emissionprob_prior
-        self.n_features = n_features
+        self._keep_settings(locals())
 
     def _emissions(self):
         table = getattr(self, "emissionprob_", None)
@@ -414,7 +375,7 @@ class CategoricalHMM(BaseHMM):
         self._given_features = n_features
 
     def get_params(self, deep=True):
-        """The settings as they were given: a number of symbols that was found is none of them."""
+        """The settings as they were given, without a number of symbols found from the data."""
         return {**super().get_params(deep), "n_features": self._given_features}
 
 
@@ -432,8 +393,8 @@ class MultinomialHMM(BaseHMM):
         it. A single number is needed for :meth:`sample`; if none is given, it is that of the
         data, if their rows agree.
     startprob_prior, transmat_prior : float or array-like, default=1.0
-        Dirichlet priors of ``startprob_`` and of the rows of ``transmat_``; one is none. Priors
-        act in :meth:`fit` alone: online, the present model plays their part.
+        Dirichlet priors of ``startprob_`` and of the rows of ``transmat_``; 1 means no
+        prior. Priors act in :meth:`fit` alone: online, the present model plays their part.
     params, init_params : str, default='ste'
         What is learned, and what is initialized: any of 's' for ``startprob_``, 't' for
         ``transmat_`` and 'e' for ``emissionprob_``.
@@ -470,13 +431,7 @@ class MultinomialHMM(BaseHMM):
         init_params="ste", implementation="log", *, absorbing=None, learning_rate=DEFAULT_RATE,
         batch_size=None, memory="model", fixed=(), n_jobs=None,
     ):  # fmt: skip
-        super().__init__(
-            n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
-            verbose, params, init_params, implementation, absorbing=absorbing,
-            learning_rate=learning_rate, batch_size=batch_size, memory=memory, fixed=fixed,
-            n_jobs=n_jobs,
-        )  # fmt: skip
-        self.n_trials = n_trials
+        self._keep_settings(locals())
 
     def _emissions(self):
         found = getattr(self, "n_trials_", None)
@@ -494,8 +449,8 @@ class HMM(BaseHMM):
     n_components : int, default=1
         The number of states.
     startprob_prior, transmat_prior : float or array-like, default=1.0
-        Dirichlet priors of ``startprob_`` and of the rows of ``transmat_``; one is none. Priors
-        act in :meth:`fit` alone: online, the present model plays their part.
+        Dirichlet priors of ``startprob_`` and of the rows of ``transmat_``; 1 means no
+        prior. Priors act in :meth:`fit` alone: online, the present model plays their part.
     params, init_params : str, default='ste'
         What is learned, and what is initialized: any of 's' for ``startprob_``, 't' for
         ``transmat_`` and 'e' for all parameters of the emissions. The start of the emissions is
@@ -539,13 +494,7 @@ class HMM(BaseHMM):
         init_params="ste", implementation="log", *, absorbing=None, learning_rate=DEFAULT_RATE,
         batch_size=None, memory="model", fixed=(), n_jobs=None,
     ):  # fmt: skip
-        super().__init__(
-            n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
-            verbose, params, init_params, implementation, absorbing=absorbing,
-            learning_rate=learning_rate, batch_size=batch_size, memory=memory, fixed=fixed,
-            n_jobs=n_jobs,
-        )  # fmt: skip
-        self.family = family
+        self._keep_settings(locals())
 
     def _emissions(self):
         return emissions.FamilyEmissions(self.n_components, self.family, self.n_jobs)

@@ -1,4 +1,4 @@
-"""What a hidden Markov estimator tells of sequences: scores, states, draws."""
+"""Inference with a fitted hidden Markov estimator: scores, states, draws."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ __all__ = ["HMMInference"]
 class HMMInference:
     """The part of an estimator that uses its model and does not change it."""
 
-    def _usable(self, X, lengths=None, cut_off=None, *, once=True):
-        """The model, and checked data for it."""
+    def _model_and_tables(self, X, lengths, cut_off):
+        """The model, and the tables of checked data for it."""
         check_is_fitted(self)
         model = self._model()
         self._set_width(model)
-        return model, self._check_data(X, lengths, None, cut_off, reset=False, once=once)
+        data = self._check_data(X, lengths, None, cut_off, reset=False, once=True)
+        return model, data.tables()
 
     def score(self, X, lengths=None, *, cut_off=None) -> float:
         """The log-likelihood of all sequences together.
@@ -29,8 +30,8 @@ class HMMInference:
         X, lengths, cut_off
             As for :meth:`fit`.
         """
-        model, data = self._usable(X, lengths, cut_off)
-        return float(sum(model.log_likelihoods(table).sum() for table in data.tables()))
+        model, tables = self._model_and_tables(X, lengths, cut_off)
+        return float(sum(model.log_likelihoods(table).sum() for table in tables))
 
     def score_sequences(self, X, lengths=None, *, cut_off=None) -> np.ndarray:
         """The log-likelihood of each sequence.
@@ -40,8 +41,8 @@ class HMMInference:
         X, lengths, cut_off
             As for :meth:`fit`.
         """
-        model, data = self._usable(X, lengths, cut_off)
-        return np.concatenate([model.log_likelihoods(table) for table in data.tables()])
+        model, tables = self._model_and_tables(X, lengths, cut_off)
+        return np.concatenate([model.log_likelihoods(table) for table in tables])
 
     def score_samples(self, X, lengths=None, *, cut_off=None) -> tuple[float, np.ndarray]:
         """The log-likelihood of all sequences together, and the state probabilities of each row.
@@ -51,13 +52,8 @@ class HMMInference:
         log_prob : float
         posteriors : ndarray of shape (n_rows, n_components)
         """
-        model, data = self._usable(X, lengths, cut_off)
-        log_prob, posteriors = 0.0, []
-        for table in data.tables():
-            log_likelihoods, found = model.infer(table, posteriors=True)
-            log_prob += log_likelihoods.sum()
-            posteriors.append(found)
-        return float(log_prob), np.concatenate(posteriors)
+        model, tables = self._model_and_tables(X, lengths, cut_off)
+        return _added_up(model.infer(table, posteriors=True) for table in tables)
 
     def decode(self, X, lengths=None, algorithm=None, *, cut_off=None) -> tuple[float, np.ndarray]:
         """The likeliest states.
@@ -80,17 +76,11 @@ class HMMInference:
         algorithm = algorithm or self.algorithm
         if algorithm not in ("viterbi", "map"):
             raise ValueError(f"Unknown decoder {algorithm!r}: it is 'viterbi' or 'map'.")
-        model, data = self._usable(X, lengths, cut_off)
-        log_prob, states = 0.0, []
-        for table in data.tables():
-            if algorithm == "viterbi":
-                log_probs, found = model.decode(table)
-            else:
-                posteriors = model.infer(table, posteriors=True)[1]
-                log_probs, found = posteriors.max(axis=1), posteriors.argmax(axis=1)
-            log_prob += log_probs.sum()
-            states.append(found)
-        return float(log_prob), np.concatenate(states)
+        model, tables = self._model_and_tables(X, lengths, cut_off)
+        if algorithm == "viterbi":
+            return _added_up(map(model.decode, tables))
+        posteriors = (model.infer(table, posteriors=True)[1] for table in tables)
+        return _added_up((rows.max(axis=1), rows.argmax(axis=1)) for rows in posteriors)
 
     def predict(self, X, lengths=None, *, cut_off=None) -> np.ndarray:
         """The likeliest state of each row, by the estimator's ``algorithm``."""
@@ -177,9 +167,18 @@ class HMMInference:
 
     def _criterion_parts(self, X, lengths, cut_off):
         """The log-likelihood, the number of free parameters, and that of rows."""
-        model, data = self._usable(X, lengths, cut_off)
+        model, tables = self._model_and_tables(X, lengths, cut_off)
         log_likelihood, n_rows = 0.0, 0
-        for table in data.tables():
+        for table in tables:
             log_likelihood += model.log_likelihoods(table).sum()
             n_rows += len(table.X)
         return float(log_likelihood), sum(self._n_free(model).values()), n_rows
+
+
+def _added_up(results):
+    """The sum of log-probabilities, and all rows, of what a model says of each table."""
+    log_prob, rows = 0.0, []
+    for log_probs, found in results:
+        log_prob += log_probs.sum()
+        rows.append(found)
+    return float(log_prob), np.concatenate(rows)

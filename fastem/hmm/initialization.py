@@ -1,4 +1,4 @@
-"""What the initialization of hidden Markov models asks of the data: clusters and moments."""
+"""Clusters and moments of the data, for the initialization of hidden Markov models."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..clustering import kmeans
-from ..data.rows import Table
+from ..data.rows import Stream, Table
 from ..data.sampling import sample_rows
 from ..data.sequences import Sequences
 
@@ -24,19 +24,21 @@ class Clusters(NamedTuple):
 
 
 def complete_rows(data, random_state, which="all") -> Table:
-    """Rows of which nothing is missing: all, or a bounded sample of a file or stream.
+    """Rows without missing values: all of them, or a bounded sample of a file or stream.
 
     ``which`` is ``"all"``, ``"last"`` (those at which a sequence is absorbed) or ``"before"``.
     """
-    one_table = isinstance(data, Sequences)
-    source = _rows(data, which) if one_table else _RowStream(data, which)
-    sample = sample_rows(source, random_state)
+    if isinstance(data, Sequences):
+        rows = Table(*_rows(data, which))
+    else:
+        rows = Stream(lambda: (_rows(table, which) for table in data.tables()))
+    sample = sample_rows(rows, random_state)
     X, weights = sample.X, sample.sample_weight
     if X.dtype.kind == "f":
         complete = ~np.isnan(X).any(axis=1)
         if not complete.all():
             if not complete.any():
-                # Every row lacks something: the columns' means have to do.
+                # No row is complete: missing values become the means of their columns.
                 return Table(_fill(X), weights)
             X, weights = X[complete], None if weights is None else weights[complete]
     return Table(X, weights)
@@ -57,18 +59,12 @@ def clusters(data, n_states, random_state, seed, absorbing=(), n_init=10) -> Clu
         if len(table.X) < len(chosen):
             table = complete_rows(data, random_state)
         found = _cluster(table, len(chosen), seed, n_init)
-        parts.append((found, chosen))
-    n_columns = parts[0][0].centers.shape[1]
-    centers = np.empty((n_states, n_columns))
-    for found, chosen in parts:
-        centers[chosen] = found.centers
-    weights = [found.sample_weight for found, _ in parts]
-    return Clusters(
-        np.concatenate([found.X for found, _ in parts]),
-        None if weights[0] is None else np.concatenate(weights),
-        np.concatenate([chosen[found.labels] for found, chosen in parts]),
-        centers,
-    )
+        parts.append(found._replace(labels=chosen[found.labels]))
+    X, weights, labels, found = zip(*parts, strict=True)
+    weights = None if weights[0] is None else np.concatenate(weights)
+    centers = np.empty((n_states, X[0].shape[1]))
+    centers[~last], centers[last] = found
+    return Clusters(np.concatenate(X), weights, np.concatenate(labels), centers)
 
 
 def covariance(table) -> np.ndarray:
@@ -117,22 +113,11 @@ def _cluster(table, n_clusters, seed, n_init):
     return Clusters(table.X, table.sample_weight, found.labels_, centers)
 
 
-class _RowStream:
-    """The rows of a stream of sequences, with the interface of a stream of tables."""
-
-    def __init__(self, data, which):
-        self.data = data
-        self.which = which
-
-    def tables(self):
-        for table in self.data.tables():
-            yield _rows(table, self.which)
-
-
 def _rows(table, which):
+    """Rows of a table, and their weights."""
     weights = table.row_weights
     if which == "all":
-        return Table(table.X, weights)
+        return table.X, weights
     ends = table.starts + table.lengths - 1
     if table.cut_off is not None:
         ends = ends[~table.cut_off]
@@ -140,7 +125,7 @@ def _rows(table, which):
     chosen[ends] = True
     if which == "before":
         chosen = ~chosen
-    return Table(table.X[chosen], None if weights is None else weights[chosen])
+    return table.X[chosen], None if weights is None else weights[chosen]
 
 
 def _fill(X):

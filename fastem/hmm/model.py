@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 
 from .. import checks
@@ -60,11 +62,11 @@ class HMMModel(Components, Model):
         self, family: Family, startprob, transmat, parameters, *, absorbing=(), fixed=(),
         horizon=None, n_jobs=None, told_dead=None, packed=None,
     ):  # fmt: skip
-        # A chain is told what cannot be by zeros.
+        # In a chain a probability of zero means that something is impossible.
         family = family.with_zeros()
         startprob = np.array(checks.numbers("startprob", startprob))
         transmat = np.array(checks.numbers("transmat", transmat), order="C")
-        is_checked = packed is not None  # it comes from another model
+        is_checked = packed is not None  # by the estimator
         packed = packed if is_checked else family.pack(parameters)
         n_states = family.size(packed)[0]
         for name, array, shape in (
@@ -85,10 +87,8 @@ class HMMModel(Components, Model):
                     f"absorbing: {state!r} is not one of the states 0 .. {n_states - 1}."
                 )
             is_absorbing[state] = True
-        if horizon is not None:
-            lengths = horizon[0] if isinstance(horizon, tuple) else horizon
-            if lengths is not None:
-                Lengths.of_sequences(lengths)
+        if _lengths_in(horizon) is not None:
+            Lengths.of_sequences(_lengths_in(horizon))
         vars(self).update(
             family=family,
             startprob=startprob,
@@ -118,75 +118,64 @@ class HMMModel(Components, Model):
 
     def own(self, horizon=None) -> Statistics:
         """``S(Θ)``: usages of the states, with the chain's and the family's own expectations."""
-        lengths, family_horizon = self._horizon(horizon)
-        emissions, transitions = self.usages(lengths)
-        blocks = self.family.own(self.packed, emissions, family_horizon)
-        return Statistics(
-            start=self.startprob,
-            transitions=transitions[:, None] * self.transmat,
-            mass=emissions,
-            **blocks,
-        )
+        emissions, transitions = self.usages(horizon)
+        blocks = self.family.own(self.packed, emissions, self._family_horizon(horizon))
+        steps = transitions[:, None] * self.transmat
+        return Statistics(start=self.startprob, transitions=steps, mass=emissions, **blocks)
 
     def maximize(self, statistics: Statistics) -> HMMModel:
         """``M(S)``: ``π ∝ s_π``, rows of ``A`` ∝ counts of transitions, ``θ_k = g⁻¹(s₁/s₀)``."""
         startprob, transmat = self.startprob, self.transmat
-        start, transitions, mass = self._chain_blocks(statistics)
+        start, transitions, mass, blocks = self._parts(statistics)
         if "startprob" not in self.fixed and start.sum() > 0:
             startprob = normalized(start)
         if "transmat" not in self.fixed:
             totals = transitions.sum(axis=1)
             # A state that is never left keeps its row, as does one that ends the sequence.
             left = (totals > LEAST_SHARE * totals.sum()) & ~self.absorbing
-            transmat = np.where(left[:, None], transitions, transmat)
+            transmat = np.ascontiguousarray(np.where(left[:, None], transitions, transmat))
             transmat[left] = normalized(transmat[left])
         least = LEAST_SHARE * mass.sum()
         dead = mass < least
         warn_of_dead(dead, mass, least, self.told_dead, _DEAD)
-        blocks = {name: block for name, block in statistics.items() if name not in _CHAIN}
         alive = np.where(dead, 0.0, mass)
         packed = self.family.maximize(blocks, alive, self.packed, self.fixed)
-        return self._with(startprob, transmat, packed)
+        return self._with(startprob=startprob, transmat=transmat, packed=packed)
 
     def log_joint(self, statistics: Statistics) -> float:
         """``Q(S, Θ)``: start, transitions and emissions, without the base measure."""
-        start, transitions, mass = self._chain_blocks(statistics)
-        blocks = {name: block for name, block in statistics.items() if name not in _CHAIN}
+        start, transitions, mass, blocks = self._parts(statistics)
         chain = _dot_log(start, self.startprob) + _dot_log(transitions, self.transmat)
         total = float(chain + self.family.log_joint(blocks, mass, self.packed))
-        # In a chain what has the probability zero cannot be, however little of it there is.
+        # In a chain what has probability zero is impossible, however little of it there is.
         return total if total > LEAST and not self.rules_out(statistics) else -np.inf
 
-    def _chain_blocks(self, statistics):
-        checks.statistics_of(statistics)
+    def _parts(self, statistics):
+        """Start, transitions and mass, of the right shapes, and the family's blocks."""
+        blocks = dict(checks.statistics_of(statistics).items())
         shapes = (self.startprob.shape, self.transmat.shape, self.startprob.shape)
-        return [
-            checks.block(statistics, name, shape)
-            for name, shape in zip(_CHAIN, shapes, strict=True)
-        ]
+        for name, shape in zip(_CHAIN, shapes, strict=True):
+            checks.block(blocks, name, shape)
+        return *(blocks.pop(name) for name in _CHAIN), blocks
 
     def check_statistics(self, statistics: Statistics) -> None:
         """Raise ``ValueError`` unless these are finite statistics of such a model."""
-        self._chain_blocks(statistics)
+        self._parts(statistics)
         self.family.check_blocks(statistics, self.packed)
         checks.finite_statistics(statistics)
 
-    # What the algorithms ask besides --------------------------------------------------------
+    # The rest of the interface ----------------------------------------------------------------
 
     def revived(self, inertia: Statistics, gained: Statistics, observation, horizon=None):
-        """``inertia``, with more of their own statistics for states that come back."""
+        """``inertia``, increased for states that return from almost no visits."""
         more = revival(inertia["mass"], gained["mass"], observation)
         rows = (statistics["transitions"].sum(axis=1) for statistics in (inertia, gained))
         followed = revival(*rows, observation)
         if not (more.any() or followed.any()):
             return inertia
-        _, family_horizon = self._horizon(horizon)
-        return inertia + Statistics(
-            start=np.zeros_like(self.startprob),
-            transitions=followed[:, None] * self.transmat,
-            mass=more,
-            **self.family.own(self.packed, more, family_horizon),
-        )
+        blocks = self.family.own(self.packed, more, self._family_horizon(horizon))
+        start, steps = np.zeros_like(self.startprob), followed[:, None] * self.transmat
+        return inertia + Statistics(start=start, transitions=steps, mass=more, **blocks)
 
     @property
     def parameters(self) -> dict[str, np.ndarray]:
@@ -196,39 +185,34 @@ class HMMModel(Components, Model):
 
     def with_parameters(self, parameters) -> HMMModel:
         """The same kind of model with other parameters."""
-        parameters = dict(parameters)
-        startprob, transmat = parameters.pop("startprob"), parameters.pop("transmat")
-        return self._with(startprob, transmat, None, parameters=parameters)
+        return HMMModel(
+            self.family, parameters["startprob"], parameters["transmat"], parameters,
+            absorbing=np.flatnonzero(self.absorbing), fixed=self.fixed, horizon=self.horizon,
+            n_jobs=self.n_jobs, told_dead=self.told_dead,
+        )  # fmt: skip
 
-    def _with(self, startprob, transmat, packed, parameters=None, **changes):
-        settings = {
-            "absorbing": np.flatnonzero(self.absorbing),
-            "fixed": self.fixed,
-            "horizon": self.horizon,
-            "n_jobs": self.n_jobs,
-            "told_dead": self.told_dead,
-            **changes,
-        }
-        return HMMModel(self.family, startprob, transmat, parameters, packed=packed, **settings)
+    def _with(self, **changes):
+        """The same model with other attributes, of the same sizes."""
+        other = copy.copy(self)
+        vars(other).update(changes)
+        return other
+
+    def _with_packed(self, packed):
+        return self if packed is self.packed else self._with(packed=packed)
 
     def with_horizon(self, horizon) -> HMMModel:
         """The same model, for sequences of these lengths (or a pair, of which they are the first).
 
         Lengths mean nothing to a chain that ends by absorption.
         """
-        lengths = horizon[0] if isinstance(horizon, tuple) else horizon
-        if self.absorbing.any():
-            lengths = None
-        return self._with(self.startprob, self.transmat, self.packed, horizon=lengths)
+        return self._with(horizon=None if self.absorbing.any() else _lengths_in(horizon))
 
     def after_learning_from(self, table, n_before) -> HMMModel:
         """The same model; the lengths of new sequences are added to those seen before."""
-        lengths = table.horizon
-        if self.horizon is not None and not self.absorbing.any():
-            new = table.total_weight
-            total = n_before + new
-            before = Lengths.of_sequences(self.horizon)
-            lengths = (1.0 - new / total) * before + (new / total) * lengths
+        before, lengths = _lengths_in(self.horizon), table.horizon
+        if before is not None and not self.absorbing.any():
+            share = table.total_weight / (n_before + table.total_weight)
+            lengths = (1.0 - share) * Lengths.of_sequences(before) + share * lengths
         return self.with_horizon(lengths)
 
     def horizon_of(self, data):
@@ -244,8 +228,7 @@ class HMMModel(Components, Model):
                 f"Models of different kinds: a hidden Markov model and a {type(other).__name__}."
             )
         mine, theirs = self.parameters, other.parameters
-        same = type(self.family) is type(other.family) and mine.keys() == theirs.keys()
-        if not same:
+        if type(self.family) is not type(other.family) or mine.keys() != theirs.keys():
             raise ValueError(f"Models of different kinds: {self.family} and {other.family}.")
         for name in mine:
             if mine[name].shape != theirs[name].shape:
@@ -261,7 +244,7 @@ class HMMModel(Components, Model):
             )
 
     def check_same_order(self, other) -> None:
-        """Raise ``ValueError`` if the states of the two cannot be meant in one order."""
+        """Raise ``ValueError`` if states of the two cannot correspond in the given order."""
         if not np.array_equal(self.absorbing, other.absorbing):
             raise ValueError(
                 f"States {np.flatnonzero(self.absorbing).tolist()} are absorbing in one model and "
@@ -270,19 +253,17 @@ class HMMModel(Components, Model):
             )
 
     def rules_out(self, statistics: Statistics) -> bool:
-        """Whether the statistics hold what has the probability zero under this model."""
-        start, transitions, mass = (statistics[name] for name in _CHAIN)
-        if ((start > 0) & (self.startprob == 0.0)).any():
-            return True
-        if ((transitions > 0) & (self.transmat == 0.0)).any():
-            return True
-        blocks = {name: block for name, block in statistics.items() if name not in _CHAIN}
-        return self.family.rules_out(blocks, mass, self.packed)
+        """Whether the statistics contain an outcome of probability zero under this model."""
+        start, transitions, mass, blocks = self._parts(statistics)
+        return bool(
+            ((start > 0) & (self.startprob == 0.0)).any()
+            or ((transitions > 0) & (self.transmat == 0.0)).any()
+            or self.family.rules_out(blocks, mass, self.packed)
+        )
 
     def without_noise(self) -> HMMModel:
-        """The same model, to which data are what they are: ``expect`` adds no noise to them."""
-        packed = self.family.without_noise(self.packed)
-        return self if packed is self.packed else self._with(self.startprob, self.transmat, packed)
+        """The same model, whose ``expect`` adds no noise to the data."""
+        return self._with_packed(self.family.without_noise(self.packed))
 
     # Aligning: see Components -----------------------------------------------------------------
 
@@ -297,15 +278,13 @@ class HMMModel(Components, Model):
 
     def matching_gains(self, other, horizon=None) -> Gains:
         """``π_h log π̃_l + u_h E_h[log p(x|l)]``, and the transitions."""
-        lengths, family_horizon = self._horizon(horizon)
-        emissions, leaving = self.usages(lengths)
-        relative = self.family.cross(self.packed, other.packed, family_horizon)
+        emissions, leaving = self.usages(horizon)
+        emissions, start = emissions[:, None], self.startprob[:, None]
+        relative = self.family.cross(self.packed, other.packed, self._family_horizon(horizon))
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log(other.transmat)
-            start = np.log(other.startprob)[None, :]
-            pairs = np.where(
-                self.startprob[:, None] > 0, self.startprob[:, None] * start, 0.0
-            ) + np.where(emissions[:, None] > 0, emissions[:, None] * relative, 0.0)
+            pairs = np.where(start > 0, start * np.log(other.startprob), 0.0)
+            pairs = pairs + np.where(emissions > 0, emissions * relative, 0.0)
         # A state that ends sequences is matched to one that does.
         allowed = self.absorbing[:, None] == other.absorbing[None, :]
         return Gains(pairs, leaving[:, None] * self.transmat, logs, allowed)
@@ -315,49 +294,42 @@ class HMMModel(Components, Model):
         order = np.asarray(order)
         parameters = self.family.reorder(self.family.unpack(self.packed), order)
         return self._with(
-            self.startprob[order],
-            self.transmat[np.ix_(order, order)],
-            self.family.pack(parameters),
-            absorbing=np.flatnonzero(self.absorbing[order]),
+            startprob=self.startprob[order],
+            transmat=self.transmat[np.ix_(order, order)],
+            packed=self.family.pack(parameters),
+            absorbing=self.absorbing[order],
             told_dead=set(),  # states have other numbers now
         )
 
     def arranged(self, other, horizon=None) -> HMMModel:
         """The same model with what is inside its states in the order of ``other``'s."""
-        packed = self.family.arranged(self.packed, other.packed, self._horizon(horizon)[1])
-        return self if packed is self.packed else self._with(self.startprob, self.transmat, packed)
+        packed = self.family.arranged(self.packed, other.packed, self._family_horizon(horizon))
+        return self._with_packed(packed)
 
     def arranged_to_pool(self, first, alphas, horizon=None) -> HMMModel:
         """The same, in the order in which states pool best with those of ``first``."""
         packed = self.family.arranged_to_pool(
-            first.packed,
-            first.usages(first._horizon(horizon)[0])[0] * alphas[0],
-            self.packed,
-            self.usages(self._horizon(horizon)[0])[0] * alphas[1],
-            self._horizon(horizon)[1],
-            first.fixed,
-        )
-        return self if packed is self.packed else self._with(self.startprob, self.transmat, packed)
+            first.packed, first.usages(horizon)[0] * alphas[0], self.packed,
+            self.usages(horizon)[0] * alphas[1], self._family_horizon(horizon), first.fixed,
+        )  # fmt: skip
+        return self._with_packed(packed)
 
     def pooling_gains(self, first, alphas, orders, horizon=None) -> np.ndarray | None:
         """``Q`` of the combination with ``first``, for orders of the states of this model."""
-        (a, leaving), (b, other_leaving) = (
-            model.usages(model._horizon(horizon)[0]) for model in (first, self)
-        )
+        (first_mass, first_leaving), (mass, leaving) = first.usages(horizon), self.usages(horizon)
         emissions = self.family.pooled_orders(
-            first.packed, a * alphas[0], self.packed, b * alphas[1], orders,
-            self._horizon(horizon)[1], first.fixed,
+            first.packed, first_mass * alphas[0], self.packed, mass * alphas[1], orders,
+            self._family_horizon(horizon), first.fixed,
         )  # fmt: skip
         if emissions is None:
             return None
         start = alphas[0] * first.startprob + alphas[1] * self.startprob[orders]
-        steps = other_leaving[:, None] * self.transmat
+        start = pooled_choice(start, first.startprob, "startprob" in first.fixed)
+        steps = leaving[:, None] * self.transmat
         steps = alphas[1] * steps[orders[:, :, None], orders[:, None, :]]
-        steps = steps + alphas[0] * leaving[:, None] * first.transmat
-        chain = pooled_choice(start, first.startprob, "startprob" in first.fixed) + pooled_choice(
-            steps, first.transmat, "transmat" in first.fixed
-        ).sum(axis=1)
-        return emissions + chain
+        steps = steps + alphas[0] * first_leaving[:, None] * first.transmat
+        steps = pooled_choice(steps, first.transmat, "transmat" in first.fixed)
+        return emissions + (start + steps.sum(axis=1))
 
     def draw(self, n_samples, rng, horizon=None) -> Sequences:
         """Sequences from the model: of lengths from the horizon, or until absorption."""
@@ -365,15 +337,15 @@ class HMMModel(Components, Model):
 
     def draw_with_states(self, n_samples, rng, horizon=None):
         """Sequences from the model, and the states of their rows."""
-        lengths, family_horizon = self._horizon(horizon)
-        if self.absorbing.any():
+        lengths = self._lengths(horizon)
+        if lengths is None:
             paths = [self._absorbed_path(rng) for _ in range(n_samples)]
         else:
             paths = [self.sample_path(n, rng) for n in lengths.draw(n_samples, rng)]
         states = np.concatenate(paths)
-        X = self.family.draw(self.family.unpack(self.packed), states, rng, family_horizon)
-        X = np.asarray(X)
-        return Sequences(X, [len(path) for path in paths], missing=False), states
+        parameters = self.family.unpack(self.packed)
+        X = self.family.draw(parameters, states, rng, self._family_horizon(horizon))
+        return Sequences(np.asarray(X), [len(path) for path in paths], missing=False), states
 
     def sample_path(self, n_steps, rng, first=None) -> np.ndarray:
         """``n_steps`` states in a row; from state ``first`` if it is given."""
@@ -397,55 +369,55 @@ class HMMModel(Components, Model):
 
     # The horizon -----------------------------------------------------------------------------
 
-    def _horizon(self, horizon):
-        """Lengths of sequences (None if they end by absorption) and the family's horizon."""
-        given = self.horizon if horizon is None else horizon
-        family_horizon = None
-        if isinstance(given, tuple):
-            given, family_horizon = given
+    def _lengths(self, horizon):
+        """The lengths of sequences; None if they end by absorption."""
         if self.absorbing.any():
-            return None, family_horizon
-        if given is None:
+            return None
+        lengths = _lengths_in(self.horizon if horizon is None else horizon)
+        if lengths is None:
             raise ValueError(
                 "How long are the sequences? A hidden Markov model's own statistics depend on it: "
                 "pass horizon=T, the number of steps, or a fastem.Lengths."
             )
-        return Lengths.of_sequences(given), family_horizon
+        return Lengths.of_sequences(lengths)
 
-    def usages(self, lengths: Lengths | None = None):
+    def _family_horizon(self, horizon):
+        horizon = self.horizon if horizon is None else horizon
+        return horizon[1] if isinstance(horizon, tuple) else None
+
+    def usages(self, horizon=None) -> tuple[np.ndarray, np.ndarray]:
         """Expected visits of each state in a sequence: those that emit, those that are left."""
-        n_states = len(self.startprob)
-        emissions, transitions = np.zeros(n_states), np.zeros(n_states)
-        if self.absorbing.any():
-            done = absorbing_usages(
-                self.startprob, self.transmat, self.absorbing, emissions, transitions
-            )
-            if not done:
-                raise ValueError(_NEVER_ABSORBED)
-        elif lengths.lengths[-1] > LONGEST_TABLE:
-            emissions, transitions = long_usages(self.startprob, self.transmat, lengths)
-        else:
-            fixed_length_usages(
-                self.startprob, self.transmat, lengths.survival(), emissions, transitions
-            )
+        lengths = self._lengths(horizon)
+        chain = self.startprob, self.transmat
+        if lengths is not None and lengths.lengths[-1] > LONGEST_TABLE:
+            return long_usages(*chain, lengths)
+        emissions, transitions = np.zeros((2, len(self.startprob)))
+        if lengths is not None:
+            fixed_length_usages(*chain, lengths.survival(), emissions, transitions)
+        elif not absorbing_usages(*chain, self.absorbing, emissions, transitions):
+            raise ValueError(_NEVER_ABSORBED)
         return emissions, transitions
 
     # Passes over data ------------------------------------------------------------------------
 
     def tables(self, data):
-        """The tables of one pass; what nobody has looked at is checked."""
-        looked_at = isinstance(data, Sequences) or getattr(data, "check", None) is not None
+        """The tables of one pass; values that have not been checked before are checked."""
+        is_checked = isinstance(data, Sequences) or getattr(data, "check", None) is not None
         for table in as_sequences(data).tables():
-            if not looked_at:
+            if not is_checked:
                 checks.check_table(table.X)
                 table.missing = check_values(table, self.family)
             yield table
 
     def _pass(self, table):
         admit_sequences(table, self.family)
+        return Pass(self.kernel_chain, self.family, self.packed, table, self.n_jobs)
+
+    @property
+    def kernel_chain(self):
+        """The chain as kernels take it."""
         flags = self.absorbing if self.absorbing.any() else ()
-        chain = make_chain(self.startprob, self.transmat, flags)
-        return Pass(chain, self.family, self.packed, table, self.n_jobs)
+        return make_chain(self.startprob, self.transmat, flags)
 
     def _expect_table(self, table):
         """The expectation over one table; None if nothing in it counts."""
@@ -456,12 +428,9 @@ class HMMModel(Components, Model):
         start, counts, xi, mass, buffers = sweep.statistics()
         n, size = sweep.n_states, sweep.size
         transitions = (counts * sweep.chain.forward + xi).reshape(size, size)[:n, :n]
-        scores = sweep.log_likelihoods
-        if weights is None:
-            score, weight = scores.sum(), float(len(scores))
-        else:
-            # A sequence of no weight is left out, whatever it holds.
-            score, weight = scores[weights > 0] @ weights[weights > 0], float(weights.sum())
+        scores, weight = sweep.log_likelihoods, table.total_weight
+        # A sequence of no weight is left out, whatever it contains.
+        score = scores.sum() if weights is None else scores[weights > 0] @ weights[weights > 0]
         horizon = (
             None if self.absorbing.any() else table.horizon,
             self.family.horizon(self.packed, mass.sum(), buffers),
@@ -476,25 +445,17 @@ class HMMModel(Components, Model):
 
     def infer(self, data, *, posteriors=False):
         """Log-likelihood of each sequence, and the posterior of the state at each row."""
-        scores, probabilities = [], []
-        for table in self.tables(data):
-            sweep = self._pass(table)
-            out = np.zeros((len(table.X) if posteriors else 0, sweep.n_states))
-            sweep.posteriors(out) if posteriors else sweep.score()
-            scores.append(sweep.log_likelihoods)
-            probabilities.append(out)
-        return np.concatenate(scores), np.concatenate(probabilities)
+        return self._results(data, Pass.posteriors if posteriors else Pass.score)
 
     def decode(self, data):
         """The likeliest path of each sequence: log-probabilities, and the state at each row."""
-        scores, paths = [], []
-        for table in self.tables(data):
-            sweep = self._pass(table)
-            states = np.zeros(len(table.X), dtype=np.int64)
-            sweep.paths(states)
-            scores.append(sweep.log_likelihoods)
-            paths.append(states)
-        return np.concatenate(scores), np.concatenate(paths)
+        return self._results(data, Pass.paths)
+
+    def _results(self, data, result):
+        """What passes over all tables give, for each sequence and for each row."""
+        results = [result(self._pass(table)) for table in self.tables(data)]
+        scores, rows = zip(*results, strict=True)
+        return np.concatenate(scores), np.concatenate(rows)
 
     def learn(self, table, rates, batch_size=None, memory=None) -> Learned:
         """Online steps over batches of sequences in order; small batches run in a kernel."""
@@ -522,9 +483,8 @@ class HMMModel(Components, Model):
             start, transitions, mass = (memory[name].copy() for name in _CHAIN)
             buffers = self.family.disperse(memory, packed)
         else:
-            n_states = len(startprob)
-            start, transitions = np.zeros(n_states), np.zeros((n_states, n_states))
-            mass, buffers = np.zeros(n_states), self.family.buffers(packed)
+            start, transitions, mass = map(np.zeros_like, (startprob, transmat, startprob))
+            buffers = self.family.buffers(packed)
         sweep = self._pass(table)
         batch, _rows, log_base = sweep.read_all()
         total, failed, reason = online_kernel(
@@ -546,8 +506,14 @@ class HMMModel(Components, Model):
         if log_base is not None:
             base = np.add.reduceat(log_base, table.starts)
             total += base.sum() if weights is None else base @ weights
-        weight = len(table) if weights is None else weights.sum()
-        return Learned(self._with(startprob, transmat, packed), memory, total / weight)
+        weight = table.total_weight
+        model = self._with(startprob=startprob, transmat=transmat, packed=packed)
+        return Learned(model, memory, total / weight)
+
+
+def _lengths_in(horizon):
+    """The lengths of sequences in a horizon, which may be a pair of them and the family's."""
+    return horizon[0] if isinstance(horizon, tuple) else horizon
 
 
 def long_usages(startprob, transmat, lengths):

@@ -1,14 +1,15 @@
 """Passes of a hidden Markov model over sequences: how the work is cut, and which kernel does it.
 
 A *piece* is a run of whole sequences whose rows are read, or converted, at a time. Within a piece
-sequences of like length are laid side by side (``kernels/layout.py``). A sequence that is long is a
+sequences of similar length are laid side by side (``kernels/hmm/layout.py``). A long sequence is a
 piece of its own, in which threads share the work: forward and backward are independent.
 """
 
 from __future__ import annotations
 
+import math
 import threading
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -31,15 +32,15 @@ from ..kernels.log_space import log_backward, log_forward
 from ..kernels.rows import GROUP
 from ..parallel import add_into, in_order
 
-__all__ = ["Pass", "Piece", "pieces_of"]
+__all__ = ["Pass", "pieces_of", "prepared"]
 
 # States times steps of a piece: few enough for the cache, enough to outweigh the calls.
 _PIECE_ENTRIES = 2**17
 _MOST_ENTRIES = 2**20
-# A sequence of more is long; it is cut into so many stretches for threads.
+# A longer sequence is cut into this number of stretches for threads.
 _LONG_ENTRIES = 2**18
 _STRETCHES = 4
-# Of a sequence of more entries than this not all are kept: it is done in segments, forward twice.
+# A sequence of more entries is smoothed in segments, so that they need not all be kept.
 _SEGMENT_ENTRIES = 2**23
 
 _NO_WEIGHTS = np.empty(0)
@@ -74,7 +75,7 @@ def pieces_of(table, n_states):
 
 def _cut(lengths, n_states, size):
     ends = np.cumsum(lengths)
-    # Enough sequences for lanes of like length, however many states there are.
+    # Enough sequences for lanes of similar length, however many states there are.
     rows = max(_PIECE_ENTRIES // size, int(64 * lengths.mean()))
     rows = min(rows, max(_MOST_ENTRIES // size, 1))
     pieces = []
@@ -99,15 +100,20 @@ def _cut(lengths, n_states, size):
 
 def _runs(layout):
     """Runs of units that a kernel takes at a time: side by side, or one sequence alone."""
-    runs, unit, n_units = [], 0, len(layout.first)
-    while unit < n_units:
-        last = unit + 1
-        if layout.count[unit] > 0:
-            while last < n_units and layout.count[last] > 0:
-                last += 1
-        runs.append((unit, last))
-        unit = last
+    runs, unit = [], 0
+    for side_by_side, units in groupby(layout.count > 0):
+        n_units = len(list(units))
+        step = n_units if side_by_side else 1
+        runs += [(first, first + step) for first in range(unit, unit + n_units, step)]
+        unit += n_units
     return runs
+
+
+def _large_enough(arrays, n_entries, n_steps):
+    """``arrays``, three of entries and two of steps, or new ones if these are too small."""
+    if arrays and len(arrays[0]) >= n_entries and len(arrays[3]) >= n_steps:
+        return arrays
+    return tuple(np.empty(n) for n in (n_entries, n_entries, n_entries, n_steps, n_steps))
 
 
 class _Workspace(threading.local):
@@ -115,15 +121,14 @@ class _Workspace(threading.local):
 
     arrays = ()
 
-    def take(self, n_entries, n_steps):
-        """Three arrays of entries and two of steps."""
-        sizes = (n_entries, n_entries, n_entries, n_steps, n_steps)
-        if not self.arrays or any(len(a) < n for a, n in zip(self.arrays, sizes, strict=True)):
-            fresh = tuple(np.empty(n) for n in sizes)
-            if n_entries > 2 * _MOST_ENTRIES:
-                return fresh
-            self.arrays = fresh
-        return self.arrays
+    def take(self, layout, first, last):
+        """Arrays for the units ``first .. last - 1``: see ``_large_enough``."""
+        n_entries = int(layout.at[last] - layout.at[first])
+        n_steps = int(layout.step_at[last] - layout.step_at[first])
+        arrays = _large_enough(self.arrays, n_entries, n_steps)
+        if n_entries <= 2 * _MOST_ENTRIES:
+            self.arrays = arrays
+        return arrays
 
 
 _workspace = _Workspace()
@@ -150,39 +155,46 @@ class Pass:
         self.n_columns = family.size(packed)[1]
         self.log_likelihoods = np.empty(len(table))
 
-    # What is wanted of a pass ----------------------------------------------------------------
+    # The results of a pass -------------------------------------------------------------------
 
     def statistics(self):
         """Sums of start, transitions, mass and the family's statistics, weighted."""
-        weights = self.table.sample_weight
-        return self._run(self._smooth_piece, self._smooth_long, weights, counting=True)
+        return self._smooth(self.table.sample_weight, counting=True)
 
     def score(self):
-        """Only the log-likelihoods."""
-        self._run(self._smooth_piece, self._smooth_long, None, counting=False)
+        """The log-likelihood of each sequence, and no rows."""
+        self._smooth()
+        return self.log_likelihoods, np.empty((0, self.n_states))
 
-    def posteriors(self, out):
-        """The posterior of the state at each row, (rows, K)."""
-        self.out = out
-        self._run(self._smooth_piece, self._smooth_long, None, counting=False, writing=True)
+    def posteriors(self):
+        """The log-likelihood of each sequence, and the posterior of the state at each row."""
+        out = np.zeros((len(self.table.X), self.n_states))
+        self._smooth(out=out)
+        return self.log_likelihoods, out
 
-    def paths(self, states):
-        """The likeliest path of each sequence; log_likelihoods are then those of the paths."""
-        self.states = states
-        for _ in in_order(self._decode_piece, pieces_of(self.table, self.n_states), self.n_jobs):
-            pass
+    def paths(self):
+        """The likeliest path of each sequence: its log-probability, and the state at each row."""
+        self.weights, self.states = None, np.zeros(len(self.table.X), dtype=np.int64)
+        self._in_threads(self._decode_piece, pieces_of(self.table, self.n_states))
+        return self.log_likelihoods, self.states
 
     # Cutting ---------------------------------------------------------------------------------
 
-    def _run(self, short, long, weights, counting, writing=False):
-        self.weights, self.counting, self.writing = weights, counting, writing
+    def _in_threads(self, function, items):
+        for _ in in_order(function, items, self.n_jobs):
+            pass
+
+    def _smooth(self, weights=None, counting=False, out=None):
+        """Forward and backward: sums over all pieces if ``counting``, posteriors into ``out``."""
+        self.weights, self.counting, self.out = weights, counting, out
+        self.smoothing = counting or out is not None
         pieces = pieces_of(self.table, self.n_states)
         sums = self._sums()
-        for part in in_order(short, [p for p in pieces if not p.long], self.n_jobs):
+        for part in in_order(self._smooth_piece, [p for p in pieces if not p.long], self.n_jobs):
             add_into(sums, part)
         for piece in pieces:
             if piece.long:
-                add_into(sums, long(piece))
+                add_into(sums, self._smooth_long(piece))
         return sums
 
     def _sums(self):
@@ -205,11 +217,7 @@ class Pass:
         A batch knows where its rows are; the caller keeps the array alive.
         """
         X = self.table.X[piece.begin : piece.end]
-        log_base = None
-        if self.table.missing:
-            X, log_base = self._prepare_with_holes(X)
-        else:
-            X, log_base = self.family.prepare(X)
+        X, log_base = prepared(X, self.family, self.table.missing)
         # Kernels trust the width they are told.
         if X.shape[1] != self.n_columns:
             raise ValueError(
@@ -228,60 +236,45 @@ class Pass:
         )
         return batch, kept, log_base
 
-    def _prepare_with_holes(self, X):
-        """As ``family.prepare``; a row that has missing values has no base measure."""
-        with np.errstate(all="ignore"):
-            X, log_base = self.family.prepare(X)
-        if log_base is not None:
-            log_base = np.where(np.isnan(log_base), 0.0, log_base)
-        return X, log_base
-
     def _add_base(self, piece, log_base):
-        """Put what the family leaves out of its log-density into the log-likelihoods."""
+        """Add what the family leaves out of its log-density to the log-likelihoods."""
         if log_base is not None:
-            self.log_likelihoods[piece.first : piece.last] += np.add.reduceat(
-                log_base, piece.starts
-            )
+            total = np.add.reduceat(log_base, piece.starts)
+            self.log_likelihoods[piece.first : piece.last] += total
 
     # Forward and backward --------------------------------------------------------------------
 
     def _smooth_piece(self, piece):
-        chain, packed, layout = self.chain, self.packed, piece.layout
+        chain, layout = self.chain, piece.layout
         batch, _rows, log_base = self._read(piece)
         sums = self._sums()
         start, counts, _, mass, buffers = sums
-        smoothing = self.counting or self.writing
         lost = np.zeros(piece.last - piece.first, dtype=np.uint8)
         scores = self.log_likelihoods[piece.first : piece.last]
         for first, last in piece.units:
-            b, alpha, gamma, shifts, totals = _workspace.take(
-                int(layout.at[last] - layout.at[first]),
-                int(layout.step_at[last] - layout.step_at[first]),
-            )
+            b, alpha, gamma, shifts, totals = _workspace.take(layout, first, last)
             if layout.count[first] > 0:
                 where = (batch, layout, first, last)
-                emissions.emit_lanes(chain, packed, *where, False, b, shifts)
-                if batch.missing:
-                    missing.emit_missing_lanes(chain, packed, *where, False, b, shifts)
+                self._emit_lanes(*where, False, b, shifts)
                 smooth_lanes(
-                    chain, *where, smoothing, b, shifts, alpha, gamma, totals, start, counts,
+                    chain, *where, self.smoothing, b, shifts, alpha, gamma, totals, start, counts,
                     scores, lost,
                 )  # fmt: skip
                 if self.counting:
-                    absorb = (self.n_states, packed, *where, gamma, mass, buffers)
+                    absorb = (self.n_states, self.packed, *where, gamma, mass, buffers)
                     emissions.absorb_lanes(*absorb)
                     if batch.missing:
                         missing.absorb_missing_lanes(*absorb)
-                if self.writing:
+                if self.out is not None:
                     self._write_lanes(piece, first, last, gamma)
             else:
                 s = int(layout.order[layout.first[first]])
                 length = int(piece.lengths[s])
                 self._emit(batch, s, 0, length, False, b, shifts)
-                weight = 1.0 if self.weights is None else batch.weights[s]
                 scores[s], lost[s] = smooth_alone(
-                    chain, length, weight, smoothing, b, shifts, alpha, gamma, totals, counts
-                )
+                    chain, length, self._weight(batch, s), self.smoothing, b, shifts, alpha, gamma,
+                    totals, counts,
+                )  # fmt: skip
                 if not lost[s]:
                     self._take(batch, piece, s, 0, length, gamma, sums)
         for s in np.flatnonzero(lost):
@@ -289,15 +282,22 @@ class Pass:
         self._add_base(piece, log_base)
         return sums
 
-    def _emit(self, batch, s, start, stop, logarithms, b, shifts):
-        where = (batch, s, start, stop, logarithms, b, shifts)
-        emissions.emit_alone(self.chain, self.packed, *where)
+    def _weight(self, batch, s):
+        return 1.0 if self.weights is None else batch.weights[s]
+
+    def _emit_lanes(self, batch, *where):
+        emissions.emit_lanes(self.chain, self.packed, batch, *where)
         if batch.missing:
-            missing.emit_missing_alone(self.chain, self.packed, *where)
+            missing.emit_missing_lanes(self.chain, self.packed, batch, *where)
+
+    def _emit(self, batch, *where):
+        emissions.emit_alone(self.chain, self.packed, batch, *where)
+        if batch.missing:
+            missing.emit_missing_alone(self.chain, self.packed, batch, *where)
 
     def _take(self, batch, piece, s, start, stop, gamma, sums):
         """Use the posteriors of steps ``start .. stop - 1`` of a sequence alone."""
-        if self.writing:
+        if self.out is not None:
             begin = piece.begin + int(piece.starts[s])
             steps = gamma[: (stop - start) * self.size].reshape(-1, self.size)
             self.out[begin + start : begin + stop] = steps[:, : self.n_states]
@@ -314,9 +314,8 @@ class Pass:
         layout = piece.layout
         for unit in range(first_unit, last_unit):
             at = int(layout.at[unit] - layout.at[first_unit])
-            n_steps = int(layout.steps[unit])
-            width = (n_steps + 1) * GROUP
-            lanes = gamma[at : at + self.size * width].reshape(self.size, n_steps + 1, GROUP)
+            shape = (self.size, int(layout.steps[unit]) + 1, GROUP)
+            lanes = gamma[at : at + math.prod(shape)].reshape(shape)
             for lane in range(int(layout.count[unit])):
                 s = int(layout.order[layout.first[unit] + lane])
                 begin = piece.begin + int(piece.starts[s])
@@ -324,18 +323,17 @@ class Pass:
                 self.out[begin : begin + length] = lanes[: self.n_states, :length, lane].T
 
     def _in_logarithms(self, batch, piece, s, sums):
-        """Do a sequence in logarithms; returns its log-likelihood."""
+        """Smooth a sequence in logarithms; returns its log-likelihood."""
         length, size = int(piece.lengths[s]), self.size
         log_b, gamma = np.empty((length + GROUP) * size), np.zeros((length + GROUP) * size)
         self._emit(batch, s, 0, length, True, log_b, np.empty(0))
         log_likelihood = log_forward(self.chain, size, log_b, length, gamma)
-        weight = 1.0 if self.weights is None else batch.weights[s]
+        weight = self._weight(batch, s)
         if log_likelihood > -np.inf and weight > 0:
             log_backward(self.chain, size, log_b, length, weight, gamma, log_likelihood, sums[2])
         else:
             gamma[:] = 0.0
-        if self.counting or self.writing:
-            self._take(batch, piece, s, 0, length, gamma, sums)
+        self._take(batch, piece, s, 0, length, gamma, sums)
         return log_likelihood
 
     # One long sequence -----------------------------------------------------------------------
@@ -343,94 +341,81 @@ class Pass:
     def _smooth_long(self, piece):
         length = int(piece.lengths[0])
         per_segment = max(_SEGMENT_ENTRIES // self.size, 1)
-        edges = [*range(0, length, per_segment), length]
+        segments = list(pairwise([*range(0, length, per_segment), length]))
         batch, _rows, log_base = self._read(piece)
         sums = self._sums()
-        weight = 1.0 if self.weights is None else batch.weights[0]
         # α before each segment; a sequence of one segment has it at once.
-        before = np.zeros(self.size)
-        befores, score = [before], 0.0
-        backwards = self.counting or self.writing
-        for start, stop in pairwise(edges[:-1]):
+        befores, score = [np.zeros(self.size)], 0.0
+        backwards = self.smoothing
+        for start, stop in segments[:-1]:
             before, part, doubtful = self._forward_only(batch, start, stop, befores[-1])
             befores.append(before)
             score += part
             # What may be lost is certified with β, which comes from the end of the sequence.
             backwards = backwards or doubtful
-        last = np.zeros(self.size)
-        last[: self.n_states] = 1.0
-        for number in range(len(edges) - 2, -1, -1):
-            start, stop = edges[number], edges[number + 1]
+        after = np.zeros(self.size)
+        after[: self.n_states] = 1.0
+        for segment in reversed(segments):
             part = self._smooth_segment(
-                batch, piece, start, stop, befores[number], last, weight, sums, number == 0,
-                backwards,
+                batch, piece, *segment, befores.pop(), after, sums, backwards
             )  # fmt: skip
             if part is None:
                 # What was added so far is wrong too.
                 sums = self._sums()
                 score = self._in_logarithms(batch, piece, 0, sums)
                 break
-            if number == len(edges) - 2:
+            if segment is segments[-1]:
                 score += part
+            if not backwards:
+                break  # the other segments are known by now
         self.log_likelihoods[piece.first] = score
         self._add_base(piece, log_base)
         return sums
 
-    def _buffers(self, n_steps):
-        """As a workspace; kept with the data, because fresh memory is slow at first."""
-        n_entries = (n_steps + 16) * self.size
-        kept = self.table.plans.get("buffers")
-        if kept is None or len(kept[0]) < n_entries or len(kept[3]) < n_steps + 16:
-            sizes = (*[n_entries] * 3, *[n_steps + 16] * 2)
-            kept = self.table.plans["buffers"] = tuple(np.empty(n) for n in sizes)
-        return kept
+    def _begin_segment(self, batch, start, stop, before):
+        """Arrays as of a workspace, with the emissions of the steps, and α before them.
 
-    def _emit_stretches(self, batch, start, stop, b, shifts):
-        """Emissions of a long stretch, shared by threads."""
-
-        def one(stretch):
-            a, z = stretch
-            at = (a - start) * self.size
-            self._emit(batch, 0, a, z, False, b[at:], shifts[a - start :])
-
-        for _ in in_order(one, _stretches(start, stop), self.n_jobs):
-            pass
-
-    def _forward_only(self, batch, start, stop, before):
-        n_steps = stop - start
-        b, alpha, _, shifts, totals = self._buffers(n_steps)
-        self._emit_stretches(batch, start, stop, b, shifts)
+        They are kept with the data, because fresh memory is slow at first.
+        """
+        n_steps, plans = stop - start + 16, self.table.plans
+        arrays = _large_enough(plans.get("buffers"), n_steps * self.size, n_steps)
+        plans["buffers"] = arrays
+        b, alpha, _, shifts, totals = arrays
         alpha[: self.size] = before
         totals[0] = 1.0
-        forward_alone(self.chain, self.size, b, n_steps, start > 0, alpha, totals)
-        at = n_steps * self.size
-        after = alpha[at : at + self.size] / totals[n_steps]
-        doubtful = may_be_lost(alpha[self.size :], self.n_states, 1, self.size, n_steps)
+
+        def emit(stretch):
+            at = stretch[0] - start
+            self._emit(batch, 0, *stretch, False, b[at * self.size :], shifts[at:])
+
+        self._in_threads(emit, _stretches(start, stop))
+        return arrays
+
+    def _forward_only(self, batch, start, stop, before):
+        """α after a segment, its log-likelihood, and whether something may be lost to underflow."""
+        size, n_steps = self.size, stop - start
+        b, alpha, _, shifts, totals = self._begin_segment(batch, start, stop, before)
+        forward_alone(self.chain, size, b, n_steps, start > 0, alpha, totals)
+        after = alpha[n_steps * size : (n_steps + 1) * size] / totals[n_steps]
+        doubtful = may_be_lost(alpha[size:], self.n_states, 1, size, n_steps)
         return after, sum_steps(totals, n_steps, shifts), doubtful
 
-    def _smooth_segment(
-        self, batch, piece, start, stop, before, last, weight, sums, first, backwards
-    ):
+    def _smooth_segment(self, batch, piece, start, stop, before, after, sums, backwards):
         """One segment of a long sequence; its log-likelihood, None if it was lost to underflow.
 
-        ``last`` is β after it, and becomes β before it, which ``backwards`` asks for.
+        ``after`` is β after it, and becomes β before it, which ``backwards`` asks for.
         """
         chain, size, n_steps = self.chain, self.size, stop - start
-        b, alpha, gamma, shifts, totals = self._buffers(n_steps)
-        self._emit_stretches(batch, start, stop, b, shifts)
-        alpha[:size] = before
-        totals[0] = 1.0
+        b, alpha, gamma, shifts, totals = self._begin_segment(batch, start, stop, before)
 
         def forward():
             forward_alone(chain, size, b, n_steps, start > 0, alpha, totals)
 
         def backward():
-            backward_alone(chain, size, b, n_steps, last, gamma)
+            backward_alone(chain, size, b, n_steps, after, gamma)
 
-        smoothing = self.counting or self.writing
         if backwards:
-            for _ in in_order(lambda job: job(), [forward, backward], self.n_jobs):
-                pass
+            self._in_threads(lambda job: job(), [forward, backward])
         else:
             forward()
             if not may_be_lost(alpha[size:], self.n_states, 1, size, n_steps):
@@ -439,15 +424,13 @@ class Pass:
 
         def combine(stretch):
             a, z = (edge - start for edge in stretch)
-            if posteriors_alone(size, b, alpha, totals, gamma, a, z, weight):
+            if posteriors_alone(size, b, alpha, totals, gamma, a, z, self._weight(batch, 0)):
                 return None
             parts = self._sums()
             if self.counting:
                 # The first step of all follows no other.
-                begin = max(a, 1) if first and start == 0 else a
-                add_transitions_alone(alpha, b, size, begin, z, parts[1])
-            if smoothing:
-                self._take(batch, piece, 0, start + a, start + z, gamma[a * size :], parts)
+                add_transitions_alone(alpha, b, size, max(a, int(start == 0)), z, parts[1])
+            self._take(batch, piece, 0, *stretch, gamma[a * size :], parts)
             return parts
 
         alright = True
@@ -460,21 +443,15 @@ class Pass:
     # Decoding --------------------------------------------------------------------------------
 
     def _decode_piece(self, piece):
-        self.weights = None
-        chain, packed, layout = self.chain, self.packed, piece.layout
+        chain, layout = self.chain, piece.layout
         batch, _rows, log_base = self._read(piece)
         scores = self.log_likelihoods[piece.first : piece.last]
         states = self.states[piece.begin : piece.end]
         for first, last in piece.units or [(0, 1)]:
-            log_b, _, _, shifts, _ = _workspace.take(
-                int(layout.at[last] - layout.at[first]),
-                int(layout.step_at[last] - layout.step_at[first]),
-            )
+            log_b, _, _, shifts, _ = _workspace.take(layout, first, last)
             if layout.count[first] > 0:
                 where = (batch, layout, first, last)
-                emissions.emit_lanes(chain, packed, *where, True, log_b, shifts)
-                if batch.missing:
-                    missing.emit_missing_lanes(chain, packed, *where, True, log_b, shifts)
+                self._emit_lanes(*where, True, log_b, shifts)
                 viterbi_lanes(chain, *where, log_b, scores, states)
             else:
                 s = int(layout.order[layout.first[first]])
@@ -482,6 +459,15 @@ class Pass:
                 self._emit(batch, s, 0, length, True, log_b, shifts)
                 scores[s] = viterbi_alone(chain, length, log_b, states[begin : begin + length])
         self._add_base(piece, log_base)
+
+
+def prepared(X, family, missing):
+    """As ``family.prepare(X)``; a row that has missing values has no base measure."""
+    if not missing:
+        return family.prepare(X)
+    with np.errstate(all="ignore"):
+        X, log_base = family.prepare(X)
+    return X, None if log_base is None else np.where(np.isnan(log_base), 0.0, log_base)
 
 
 def _stretches(start, stop):

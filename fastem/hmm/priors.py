@@ -3,7 +3,8 @@
 They are the updates of hmmlearn, iteration by iteration. Its statistics are sums of squares about
 zero; here they follow from mass, mean and scatter about the mean, so that nothing cancels for data
 far from the origin. All statistics are totals over the data, because a prior counts as so many
-observations. What no observation speaks of keeps its old value.
+observations. What has no observations keeps its old value. ``settings`` have the priors as
+attributes, with the names that users know.
 """
 
 from __future__ import annotations
@@ -12,17 +13,8 @@ import numpy as np
 
 from ..notices import warn
 
-__all__ = [
-    "dirichlet_mode",
-    "gaussian_covariances",
-    "gaussian_means",
-    "mixture_covariance_priors",
-    "mixture_covariances",
-    "mixture_means",
-    "mixture_weights",
-    "poisson_rates",
-    "shaped_prior",
-]
+__all__ = ["dirichlet_mode", "gaussian_covariances", "gaussian_means", "mixture_covariances",
+           "mixture_means", "poisson_rates", "shaped_prior"]  # fmt: skip
 
 
 # Probabilities ---------------------------------------------------------------------------------
@@ -42,21 +34,10 @@ def dirichlet_mode(counts, prior, old, *, keep_zeros=True):
     return np.where(total > 0, rows / np.where(total > 0, rows.sum(-1, keepdims=True), 1.0), old)
 
 
-def shaped_prior(name, prior, shape):
-    """A Dirichlet prior in the shape of the probabilities."""
-    prior = np.asarray(prior, dtype=float)
-    try:
-        return np.broadcast_to(prior, shape)
-    except ValueError:
-        raise ValueError(
-            f"{name} must be a number, or have the shape {shape}; got {prior.shape}."
-        ) from None
-
-
 # Counts ----------------------------------------------------------------------------------------
 
 
-def poisson_rates(mass, sums, alpha, beta, old):
+def poisson_rates(settings, mass, sums, old):
     """``(α + n ȳ_k) / (β + n)`` with ``ȳ_k`` the mean of state k, and ``n`` the steps of all.
 
     The conjugate update would have the steps of state k in place of ``n``; this is hmmlearn's.
@@ -64,99 +45,80 @@ def poisson_rates(mass, sums, alpha, beta, old):
     n_steps = mass.sum()
     seen = mass > 0
     means = sums / np.where(seen, mass, 1.0)[:, None]
-    alpha = _for_each_state(alpha, sums.shape, "lambdas_prior")
-    beta = _for_each_state(beta, sums.shape, "lambdas_weight")
+    alpha = _for_each_state(settings, "lambdas_prior", sums.shape)
+    beta = _for_each_state(settings, "lambdas_weight", sums.shape)
     return np.where(seen[:, None], (alpha + n_steps * means) / (beta + n_steps), old)
 
 
 # Gaussians -------------------------------------------------------------------------------------
 
 
-def gaussian_means(moments, prior, weight, old):
+def gaussian_means(settings, moments, old):
     """``(λ μ + Σ γ x) / (λ + Σ γ)``."""
-    mass = moments.mass[:, None]
-    prior = _for_each_state(prior, old.shape, "means_prior")
-    weight = _for_each_state(weight, old.shape, "means_weight")
-    total = weight + mass
-    seen = total > 0
-    means = (weight * prior + mass * moments.mean) / np.where(seen, total, 1.0)
-    return np.where(seen, means, old)
+    prior = _for_each_state(settings, "means_prior", old.shape)
+    weight = _for_each_state(settings, "means_weight", old.shape)
+    return _means(prior, weight, moments, old)
 
 
-def gaussian_covariances(
-    moments, means, kind, means_prior, means_weight, prior, weight, old, floor
-):  # fmt: skip
+def gaussian_covariances(settings, moments, means, old):
     """``(Ψ + λ(m-μ)(m-μ)ᵀ + Σ γ (x-m)(x-m)ᵀ) / (ν + Σ γ)`` with ``m`` the new means."""
     n_states, n_columns = means.shape
-    mass = moments.mass
-    from_prior = means - _for_each_state(means_prior, means.shape, "means_prior")
+    kind, old = settings.covariance_type, old["covariances"]
+    mass, scatter = moments.mass, moments.scatter
+    from_prior = means - _for_each_state(settings, "means_prior", means.shape)
     shift = moments.mean - means
-    weight = np.asarray(weight, dtype=float)
+    weight = np.asarray(settings.covars_weight, dtype=float)
     if kind in ("diag", "spherical"):
-        pull = _for_each_state(means_weight, means.shape, "means_weight")
-        prior = _for_each_state(prior, means.shape, "covars_prior")
-        divisor = np.maximum(np.maximum(weight - 1.0, 0.0) + mass, 1e-5)
+        pull = _for_each_state(settings, "means_weight", means.shape)
+        prior = _for_each_state(settings, "covars_prior", means.shape)
         about = pull * from_prior**2 + mass[:, None] * shift**2
-        if kind == "spherical":
-            total = prior.mean(axis=1) + (about.sum(axis=1) + moments.scatter) / n_columns
-            return _kept(mass > 0, _positive(total / divisor, floor, kind), old)
-        new = (prior + about + moments.scatter) / divisor[:, None]
-        return _kept(mass > 0, _positive(new, floor, kind), old)
-    pull = _one_for_each_state(means_weight, n_states, "means_weight")
-    divisor = np.maximum(weight - n_columns, 0.0) + (mass if kind == "full" else mass.sum())
-    about = _outer(pull, from_prior) + _outer(mass, shift)
+        divisor = np.maximum(np.maximum(weight - 1.0, 0.0) + mass, 1e-5)
+        if kind == "diag":
+            new = (prior + about + scatter) / divisor[:, None]
+        else:
+            new = (prior.mean(axis=1) + (about.sum(axis=1) + scatter) / n_columns) / divisor
+        return _kept_or_new(settings, mass > 0, new, old)
+    prior = _for_each_state(settings, "covars_prior", old.shape)
+    about = _outer(_number_for_each_state(settings, "means_weight", n_states), from_prior)
+    about = about + _outer(mass, shift)
+    divisor = np.maximum(weight - n_columns, 0.0)
     if kind == "tied":
-        prior = _for_each_state(prior, (n_columns, n_columns), "covars_prior")
-        new = (prior + about.sum(axis=0) + moments.scatter) / divisor
-        return _positive(new[None], floor, kind)[0]
-    prior = _for_each_state(prior, (n_states, n_columns, n_columns), "covars_prior")
-    seen = mass > 0
-    new = (prior + about + moments.scatter) / np.where(seen, divisor, 1.0)[:, None, None]
-    return _kept(seen, _positive(new, floor, kind, seen), old)
+        new = (prior + about.sum(axis=0) + scatter) / (divisor + mass.sum())
+        return _kept_or_new(settings, np.array([True]), new[None], old[None])[0]
+    divisor = np.where(mass > 0, divisor + mass, 1.0)[:, None, None]
+    return _kept_or_new(settings, mass > 0, (prior + about + scatter) / divisor, old)
 
 
 # Mixtures of Gaussians -------------------------------------------------------------------------
 
 
-def mixture_weights(counts, prior, old):
-    """``(Σ γ + α - 1) / Σ_m (Σ γ + α - 1)`` within each state."""
-    prior = np.broadcast_to(np.asarray(prior, dtype=float), counts.shape)
-    return dirichlet_mode(counts, prior, old, keep_zeros=False)
-
-
-def mixture_means(moments, prior, weight, old):
+def mixture_means(settings, moments, old):
     """``(λ μ + Σ γ x) / (λ + Σ γ)`` for each component of each state."""
-    mass = moments.mass.reshape(old.shape[:2])
-    prior = np.broadcast_to(np.asarray(prior, dtype=float), old.shape)
-    weight = np.broadcast_to(np.asarray(weight, dtype=float), mass.shape)
-    total = (weight + mass)[:, :, None]
-    seen = total > 0
-    sums = weight[:, :, None] * prior + mass[:, :, None] * moments.mean.reshape(old.shape)
-    return np.where(seen, sums / np.where(seen, total, 1.0), old)
+    prior = shaped_prior(settings, "means_prior", old.shape)
+    weight = shaped_prior(settings, "means_weight", old.shape[:2])[:, :, None]
+    return _means(prior, weight, moments, old)
 
 
-def mixture_covariance_priors(kind, prior, weight, n_mix, n_columns):
-    """``covars_prior`` and ``covars_weight``, or hmmlearn's in place of None."""
-    priors = {"full": 0.0, "tied": 0.0, "diag": -1.5, "spherical": -(n_mix + 2.0) / 2.0}
-    weights = {
-        "full": -(n_columns + 2.0), "tied": -(n_mix + n_columns + 1.0), "diag": 0.0,
-        "spherical": 0.0,
-    }  # fmt: skip
-    prior = priors[kind] if prior is None else np.asarray(prior, dtype=float)
-    return prior, weights[kind] if weight is None else np.asarray(weight, dtype=float)
-
-
-def mixture_covariances(
-    moments, means, old_means, kind, means_prior, means_weight, prior, weight, old, floor
-):  # fmt: skip
+def mixture_covariances(settings, moments, means, old):
     """The covariances about the means before the step, which maximize ``Q`` in turn with these."""
     n_states, n_mix, n_columns = means.shape
+    kind, old_means, old = settings.covariance_type, old["means"], old["covariances"]
     mass = moments.mass.reshape(n_states, n_mix)
-    pull = np.broadcast_to(np.asarray(means_weight, dtype=float), mass.shape)
-    from_prior = means - np.broadcast_to(np.asarray(means_prior, dtype=float), means.shape)
+    pull = shaped_prior(settings, "means_weight", mass.shape)
+    from_prior = means - shaped_prior(settings, "means_prior", means.shape)
     shift = moments.mean.reshape(means.shape) - old_means
-    prior, weight = mixture_covariance_priors(kind, prior, weight, n_mix, n_columns)
     scatter = moments.scatter.reshape(n_states, n_mix, *moments.scatter.shape[1:])
+    # Where they are None, hmmlearn's.
+    prior, weight = {
+        "full": (0.0, -(n_columns + 2.0)),
+        "tied": (0.0, -(n_mix + n_columns + 1.0)),
+        "diag": (-1.5, 0.0),
+        "spherical": (-(n_mix + 2.0) / 2.0, 0.0),
+    }[kind]
+    if settings.covars_prior is not None:
+        prior = np.asarray(settings.covars_prior, dtype=float)
+    if settings.covars_weight is not None:
+        weight = np.asarray(settings.covars_weight, dtype=float)
     if kind == "diag":
         new = pull[:, :, None] * from_prior**2 + 2 * weight + scatter + mass[:, :, None] * shift**2
         divisor = mass[:, :, None] + 1 + 2 * (np.broadcast_to(prior, means.shape) + 1)
@@ -167,16 +129,14 @@ def mixture_covariances(
     else:
         about = _outer(pull, from_prior) + _outer(mass, shift) + scatter
         prior = np.swapaxes(np.broadcast_to(prior, old.shape), -1, -2)
-        if kind == "full":
-            new = prior + about
-            divisor = (mass + 1 + weight + n_columns + 1)[:, :, None, None]
-        else:
-            new = prior + about.sum(axis=1)
-            divisor = (mass.sum(axis=1) + n_mix + weight + n_columns + 1)[:, None, None]
-    seen = divisor > 0
-    new = np.where(seen, new / np.where(seen, divisor, 1.0), old)
-    mine = mass.sum(axis=1) if kind == "tied" else mass
-    return _kept(mine > 0, _positive(new, floor, kind, mine > 0), old)
+        n_each = 1
+        if kind == "tied":
+            about, mass, n_each = about.sum(axis=1), mass.sum(axis=1), n_mix
+        new = prior + about
+        divisor = (mass + n_each + weight + n_columns + 1)[..., None, None]
+    usable = divisor > 0
+    new = np.where(usable, new / np.where(usable, divisor, 1.0), old)
+    return _kept_or_new(settings, mass > 0, new, old)
 
 
 # Parts -----------------------------------------------------------------------------------------
@@ -186,15 +146,28 @@ def _outer(weights, vectors):
     return weights[..., None, None] * vectors[..., :, None] * vectors[..., None, :]
 
 
-def _kept(seen, new, old):
-    """``new`` where something was seen, and else ``old``."""
-    seen = seen.reshape(seen.shape + (1,) * (new.ndim - seen.ndim))
-    return np.where(seen, new, old)
+def _means(prior, weight, moments, old):
+    mass = moments.mass.reshape(old.shape[:-1])[..., None]
+    total = weight + mass
+    seen = total > 0
+    means = (weight * prior + mass * moments.mean.reshape(old.shape)) / np.where(seen, total, 1.0)
+    return np.where(seen, means, old)
 
 
-def _for_each_state(value, shape, name):
-    """A prior's number or array in the shape of what it is a prior of."""
-    value = np.asarray(value, dtype=float)
+def shaped_prior(settings, name, shape):
+    """The setting ``name``, a number or an array, in the shape of the parameter."""
+    prior = np.asarray(getattr(settings, name), dtype=float)
+    try:
+        return np.broadcast_to(prior, shape)
+    except ValueError:
+        raise ValueError(
+            f"{name} must be a number, or have the shape {shape}; got {prior.shape}."
+        ) from None
+
+
+def _for_each_state(settings, name, shape):
+    """As :func:`shaped_prior`; an array may also have one number for each state."""
+    value = np.asarray(getattr(settings, name), dtype=float)
     for candidate in (value, value.reshape(-1, *(1,) * (len(shape) - 1))):
         try:
             return np.broadcast_to(candidate, shape)
@@ -206,42 +179,36 @@ def _for_each_state(value, shape, name):
     )
 
 
-def _one_for_each_state(value, n_states, name):
-    value = np.asarray(value, dtype=float)
-    if value.shape == (n_states, 1):
-        value = value[:, 0]
-    if value.shape not in ((), (n_states,)):
+def _number_for_each_state(settings, name, n_states):
+    value = np.asarray(getattr(settings, name), dtype=float)
+    if value.shape not in ((), (n_states,), (n_states, 1)):
         raise ValueError(
             f"{name} has the shape {value.shape}; with full or tied covariances it must be a "
             f"number, or an array of the shape ({n_states},)."
         )
-    return np.broadcast_to(value, (n_states,))
+    return np.broadcast_to(value.reshape(-1), (n_states,))
 
 
-def _positive(covariances, floor, kind, seen=None):
-    """The covariances, those that are none mended by ``floor`` on the diagonal."""
-    if kind in ("diag", "spherical"):
-        wrong = ~(covariances > 0)
-        if seen is not None:
-            wrong &= seen.reshape(seen.shape + (1,) * (wrong.ndim - seen.ndim))
-        if not wrong.any():
-            return covariances
-        mended = np.where(wrong, floor, covariances)
-        failed = not floor > 0
+def _kept_or_new(settings, seen, new, old):
+    """The new covariances of those that were seen, made positive definite; the old of others."""
+    floor = settings.min_covar
+    if settings.covariance_type in ("diag", "spherical"):
+        seen = seen.reshape(seen.shape + (1,) * (new.ndim - seen.ndim))
+        wrong = seen & ~(new > 0)
+        new = np.where(wrong, floor, new)
+        failed = wrong.any() and not floor > 0
     else:
-        mended, failed, wrong = covariances.copy(), False, np.zeros(covariances.shape[:-2], bool)
-        identity = np.eye(covariances.shape[-1])
-        for at in np.ndindex(wrong.shape):
-            if seen is not None and not seen[at]:
-                continue
-            # Products are symmetric to rounding only.
-            mended[at] = 0.5 * (covariances[at] + covariances[at].T)
-            if not _is_positive_definite(mended[at]):
+        # Products are symmetric only up to rounding.
+        new = 0.5 * (new + np.swapaxes(new, -1, -2))
+        wrong, failed = np.zeros(seen.shape, bool), False
+        for at in zip(*np.nonzero(seen), strict=True):
+            if not _is_positive_definite(new[at]):
                 wrong[at] = True
                 # Beside huge variances a small floor would be lost to rounding.
-                least = max(floor, 1e-10 * floor * np.trace(mended[at]) / len(identity))
-                mended[at] = mended[at] + least * identity
-                failed |= not _is_positive_definite(mended[at])
+                least = max(floor, 1e-10 * floor * np.trace(new[at]) / new.shape[-1])
+                new[at] += least * np.eye(new.shape[-1])
+                failed |= not _is_positive_definite(new[at])
+        seen = seen[..., None, None]
     if failed:
         raise ValueError(
             "The covariance of some state is not positive definite: too few rows are left to it, "
@@ -255,7 +222,7 @@ def _positive(covariances, floor, kind, seen=None):
             "variances.",
             RuntimeWarning,
         )
-    return mended
+    return np.where(seen, new, old)
 
 
 def _is_positive_definite(matrix):

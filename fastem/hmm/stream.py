@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..data.sequences import Sequences
-from ..kernels.hmm.chain import make_chain
 from ..kernels.hmm.filtering import filter_step
 from .checks import check_values
+from .passes import prepared
 
 __all__ = ["FilteredState", "StateFilter"]
 
@@ -19,15 +19,15 @@ class FilteredState(NamedTuple):
 
     #: The probability of each state, given all observations so far.
     probabilities: np.ndarray
-    #: The logarithm of the density that was predicted for this observation, one step ahead: for
-    #: an absorbing chain, that the sequence goes on, and so.
+    #: The logarithm of the density that was predicted for this observation, one step ahead. For
+    #: an absorbing chain it includes the probability that the sequence continues.
     log_density: float
     #: The log-likelihood of all observations so far.
     log_likelihood: float
 
 
 class StateFilter:
-    """Filter a sequence as it comes: one observation in, the probabilities of the states out.
+    """Filter a sequence one observation at a time: each gives the probabilities of the states.
 
     Parameters
     ----------
@@ -48,8 +48,7 @@ class StateFilter:
 
     def __init__(self, model):
         self.model = model
-        flags = model.absorbing if model.absorbing.any() else ()
-        self._chain = make_chain(model.startprob, model.transmat, flags)
+        self._chain = model.kernel_chain
         self._n_columns = model.family.size(model.packed)[1]
         # Tests of single values, as NumPy takes longer over one row than a step of the filter.
         self._tests = model.family.entry_tests(self._n_columns) if model.family.compiled else None
@@ -67,8 +66,8 @@ class StateFilter:
     def update(self, x) -> FilteredState:
         """Take in one observation, an array of as many values as there are columns.
 
-        NaN marks a value that is missing. An observation that cannot be one of the family, or that
-        is impossible after those before it, raises ``ValueError`` and is not taken in.
+        NaN marks a value that is missing. An observation outside the family's support, or one that
+        is impossible after those before it, raises ``ValueError`` and is ignored.
         """
         row, log_base = self._checked(np.asarray(x))
         probabilities = np.empty(len(self._log_p))
@@ -106,18 +105,13 @@ class StateFilter:
             else:
                 if self._as_it_is:
                     return row, None
-        # Something is missing, or wrong, or only the family itself can tell.
+        # Something is missing or wrong, or only the family itself can check it.
         family = self.model.family
         missing = check_values(Sequences(row[None], missing=False), family)
-        rows, log_base = row[None], None
-        if not self._as_it_is:
-            with np.errstate(all="ignore" if missing else None):
-                rows, log_base = family.prepare(rows)
+        rows, log_base = prepared(row[None], family, missing)
         if rows.shape[1] != self._n_columns:
             raise ValueError(
                 f"The model has observations of {self._n_columns} features; this one has "
                 f"{rows.shape[1]}."
             )
-        if log_base is not None:
-            log_base = np.where(np.isnan(log_base), 0.0, log_base)
         return np.ascontiguousarray(rows[0]), log_base

@@ -8,7 +8,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import InvalidParameterError
 
 import fastem
-from fastem import CategoricalHMM, GaussianHMM, MultinomialHMM, PoissonHMM
+from fastem import GMMHMM, CategoricalHMM, GaussianHMM, MultinomialHMM, PoissonHMM
 
 
 def rows(n_rows=30, n_columns=2, seed=0):
@@ -127,6 +127,12 @@ def test_settings_that_do_not_fit_together(settings, words):
 )
 def test_priors(settings, words):
     refused(lambda: GaussianHMM(2, n_iter=1, **settings).fit(rows()), words)
+
+
+@pytest.mark.parametrize("name", ["weights_prior", "means_prior", "means_weight"])
+def test_priors_of_mixtures(name):
+    model = GMMHMM(2, 2, n_iter=1, **{name: np.ones((3, 3))})
+    refused(lambda: model.fit(rows()), f"{name} must be a number, or have")
 
 
 def test_weights():

@@ -779,6 +779,19 @@ def test_states_without_rows_keep_their_parameters():
         assert_allclose(model.means_[0], X.mean(axis=0))
 
 
+@pytest.mark.parametrize("kind", ["full", "diag", "spherical"])
+def test_states_without_rows_need_no_new_covariances(kind):
+    model = GaussianHMM(2, kind, min_covar=0.0, covars_prior=0.0, init_params="", n_iter=1)
+    model.startprob_, model.transmat_ = [1.0, 0.0], [[1.0, 0.0], [0.5, 0.5]]
+    model.means_ = [[0.0], [77.0]]
+    model.covars_ = {"full": [[[1.0]], [[2.0]]], "diag": [[1.0], [2.0]],
+                     "spherical": [1.0, 2.0]}[kind]  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(gaussian_rows(n_columns=1), LENGTHS)
+    assert model.covars_[1, 0, 0] == 2.0
+
+
 def test_columns_that_depend_on_one_another():
     X = gaussian_rows(n_columns=1)
     X = np.hstack([X, X])

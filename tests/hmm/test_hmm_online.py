@@ -5,10 +5,11 @@ import pytest
 
 from fastem import algebra
 from fastem.data.sequences import Sequences
-from fastem.families import Categorical, Gaussian
+from fastem.families import Categorical, Gaussian, Poisson
 from fastem.hmm.model import HMMModel
 from fastem.hmm.stream import StateFilter
 from fastem.learning_rate import Decay
+from fastem.lengths import Lengths
 
 from cases.families import assert_same_model, assert_same_statistics
 from cases.hmm import ALL, BY_NAME, Hidden, log_densities
@@ -316,3 +317,9 @@ def test_an_impossible_observation_is_refused_and_changes_nothing():
     assert now.log_likelihood == pytest.approx(np.log(0.25)) and states.n_steps == 2
     with pytest.raises(ValueError, match="1 values; got 2"):
         states.update([0, 1])
+
+
+def test_lengths_are_added_to_those_of_a_horizon_that_is_a_pair():
+    model = HMMModel(Poisson(), [1.0], [[1.0]], {"rates": [[2.0]]}, horizon=(4, None))
+    after = model.after_learning_from(Sequences(np.ones((2, 1)), [2]), 1.0)
+    assert after.horizon == 0.5 * Lengths(4) + 0.5 * Lengths(2)
