@@ -14,6 +14,7 @@ from ..data.batches import check_total
 from ..data.remote import Remote, sample_of
 from ..data.sequences import Sequences, SequenceStream, as_sequences
 from ..estimator import Estimator, is_count
+from ..learning_rate import DEFAULT_RATE
 from ..lengths import Lengths
 from ..notices import warn
 from ..sklearn_compat import Interval, StrOptions, fit_context
@@ -59,11 +60,29 @@ class BaseHMM(HMMInference, Estimator):
     #: The model; tests put a naive one in its place.
     _model_class = HMMModel
 
-    def _keep_settings(self, settings):
-        """Keep the arguments of a constructor as attributes of the same names."""
-        for name, value in settings.items():
-            if name != "self":
-                setattr(self, name, value)
+    def __init__(
+        self, n_components=1, startprob_prior=1.0, transmat_prior=1.0, algorithm="viterbi",
+        random_state=None, n_iter=10, tol=1e-2, verbose=False, params="st", init_params="st",
+        implementation="log", *, absorbing=None, learning_rate=DEFAULT_RATE, batch_size=None,
+        memory="model", fixed=(), n_jobs=None,
+    ):  # fmt: skip
+        self.n_components = n_components
+        self.startprob_prior = startprob_prior
+        self.transmat_prior = transmat_prior
+        self.algorithm = algorithm
+        self.random_state = random_state
+        self.n_iter = n_iter
+        self.tol = tol
+        self.verbose = verbose
+        self.params = params
+        self.init_params = init_params
+        self.implementation = implementation
+        self.absorbing = absorbing
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.memory = memory
+        self.fixed = fixed
+        self.n_jobs = n_jobs
 
     # The model -------------------------------------------------------------------------------
 

@@ -128,7 +128,18 @@ class GaussianHMM(BaseHMM):
         init_params="stmc", implementation="log", *, absorbing=None, learning_rate=DEFAULT_RATE,
         batch_size=None, memory="model", fixed=(), n_jobs=None,
     ):  # fmt: skip
-        self._keep_settings(locals())
+        super().__init__(
+            n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
+            verbose, params, init_params, implementation, absorbing=absorbing,
+            learning_rate=learning_rate, batch_size=batch_size, memory=memory, fixed=fixed,
+            n_jobs=n_jobs,
+        )  # fmt: skip
+        self.covariance_type = covariance_type
+        self.min_covar = min_covar
+        self.means_prior = means_prior
+        self.means_weight = means_weight
+        self.covars_prior = covars_prior
+        self.covars_weight = covars_weight
 
     def _emissions(self):
         return emissions.GaussianEmissions(
@@ -226,7 +237,20 @@ class GMMHMM(BaseHMM):
         implementation="log", *, absorbing=None, learning_rate=DEFAULT_RATE, batch_size=None,
         memory="model", fixed=(), n_jobs=None,
     ):  # fmt: skip
-        self._keep_settings(locals())
+        super().__init__(
+            n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
+            verbose, params, init_params, implementation, absorbing=absorbing,
+            learning_rate=learning_rate, batch_size=batch_size, memory=memory, fixed=fixed,
+            n_jobs=n_jobs,
+        )  # fmt: skip
+        self.n_mix = n_mix
+        self.min_covar = min_covar
+        self.weights_prior = weights_prior
+        self.means_prior = means_prior
+        self.means_weight = means_weight
+        self.covars_prior = covars_prior
+        self.covars_weight = covars_weight
+        self.covariance_type = covariance_type
 
     def _emissions(self):
         return emissions.GaussianMixtureEmissions(
@@ -291,7 +315,14 @@ class PoissonHMM(BaseHMM):
         verbose=False, params="stl", init_params="stl", implementation="log", *, absorbing=None,
         learning_rate=DEFAULT_RATE, batch_size=None, memory="model", fixed=(), n_jobs=None,
     ):  # fmt: skip
-        self._keep_settings(locals())
+        super().__init__(
+            n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
+            verbose, params, init_params, implementation, absorbing=absorbing,
+            learning_rate=learning_rate, batch_size=batch_size, memory=memory, fixed=fixed,
+            n_jobs=n_jobs,
+        )  # fmt: skip
+        self.lambdas_prior = lambdas_prior
+        self.lambdas_weight = lambdas_weight
 
     def _emissions(self):
         return emissions.PoissonEmissions(
@@ -356,7 +387,14 @@ class CategoricalHMM(BaseHMM):
         verbose=False, params="ste", init_params="ste", implementation="log", absorbing=None,
         learning_rate=DEFAULT_RATE, batch_size=None, memory="model", fixed=(), n_jobs=None,
     ):  # fmt: skip
-        self._keep_settings(locals())
+        super().__init__(
+            n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
+            verbose, params, init_params, implementation, absorbing=absorbing,
+            learning_rate=learning_rate, batch_size=batch_size, memory=memory, fixed=fixed,
+            n_jobs=n_jobs,
+        )  # fmt: skip
+        self.emissionprob_prior = emissionprob_prior
+        self.n_features = n_features
 
     def _emissions(self):
         table = getattr(self, "emissionprob_", None)
@@ -431,7 +469,13 @@ class MultinomialHMM(BaseHMM):
         init_params="ste", implementation="log", *, absorbing=None, learning_rate=DEFAULT_RATE,
         batch_size=None, memory="model", fixed=(), n_jobs=None,
     ):  # fmt: skip
-        self._keep_settings(locals())
+        super().__init__(
+            n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
+            verbose, params, init_params, implementation, absorbing=absorbing,
+            learning_rate=learning_rate, batch_size=batch_size, memory=memory, fixed=fixed,
+            n_jobs=n_jobs,
+        )  # fmt: skip
+        self.n_trials = n_trials
 
     def _emissions(self):
         found = getattr(self, "n_trials_", None)
@@ -494,7 +538,13 @@ class HMM(BaseHMM):
         init_params="ste", implementation="log", *, absorbing=None, learning_rate=DEFAULT_RATE,
         batch_size=None, memory="model", fixed=(), n_jobs=None,
     ):  # fmt: skip
-        self._keep_settings(locals())
+        super().__init__(
+            n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
+            verbose, params, init_params, implementation, absorbing=absorbing,
+            learning_rate=learning_rate, batch_size=batch_size, memory=memory, fixed=fixed,
+            n_jobs=n_jobs,
+        )  # fmt: skip
+        self.family = family
 
     def _emissions(self):
         return emissions.FamilyEmissions(self.n_components, self.family, self.n_jobs)

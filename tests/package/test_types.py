@@ -81,6 +81,19 @@ def test_no_method_is_believed_never_to_return(tmp_path):
             assert found.startswith(RESULTS[name].format(estimator=kind)), (call, found)
 
 
+def test_settings_are_known(tmp_path):
+    lines = ["import fastem"]
+    for kind in ESTIMATORS:
+        lines.append(f"model_{kind} = fastem.{kind}({ARGUMENTS.get(kind, '')})")
+        settings = inspect.signature(getattr(fastem, kind)).parameters
+        lines += [f"reveal_type(model_{kind}.{name})" for name in settings]
+    assert len(lines) > 150
+    # An attribute that pyright does not know is an error, and not information.
+    found = revealed(tmp_path, lines)
+    for line, kind in zip(lines, found, strict=True):
+        assert kind is not None or not line.startswith("reveal_type"), line
+
+
 def test_functions_and_modules_have_types(tmp_path):
     lines = [
         "import fastem",
