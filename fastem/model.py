@@ -99,8 +99,12 @@ class Model(Protocol):
 
     def with_n_jobs(self, n_jobs: int | None) -> Self:
         """The same model with another number of threads."""
+        return self._copied(n_jobs=n_jobs)
+
+    def _copied(self, **changes) -> Self:
+        """The same model with other values of some attributes, which are taken as they are."""
         other = copy.copy(self)
-        vars(other).update(n_jobs=n_jobs)
+        vars(other).update(changes)
         return other
 
     # Observations of different sizes ------------------------------------------------------------

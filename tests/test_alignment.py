@@ -55,10 +55,7 @@ def orders_inside(model):
             for name, array in parameters.items()
         }
         packed = model.family.pack(moved)
-        if isinstance(model, MixtureModel):
-            yield model._with(model.weights, packed)
-        else:
-            yield model._with(packed=packed)
+        yield model._copied(packed=packed)
 
 
 def least_divergence(model, other, variants):

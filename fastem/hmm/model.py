@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 import numpy as np
 
 from .. import checks
@@ -140,7 +138,7 @@ class HMMModel(Components, Model):
         warn_of_dead(dead, mass, least, self.told_dead, _DEAD)
         alive = np.where(dead, 0.0, mass)
         packed = self.family.maximize(blocks, alive, self.packed, self.fixed)
-        return self._with(startprob=startprob, transmat=transmat, packed=packed)
+        return self._copied(startprob=startprob, transmat=transmat, packed=packed)
 
     def log_joint(self, statistics: Statistics) -> float:
         """``Q(S, Θ)``: start, transitions and emissions, without the base measure."""
@@ -191,21 +189,15 @@ class HMMModel(Components, Model):
             n_jobs=self.n_jobs, told_dead=self.told_dead,
         )  # fmt: skip
 
-    def _with(self, **changes):
-        """The same model with other attributes, of the same sizes."""
-        other = copy.copy(self)
-        vars(other).update(changes)
-        return other
-
     def _with_packed(self, packed):
-        return self if packed is self.packed else self._with(packed=packed)
+        return self if packed is self.packed else self._copied(packed=packed)
 
     def with_horizon(self, horizon) -> HMMModel:
         """The same model, for sequences of these lengths (or a pair, of which they are the first).
 
         Lengths mean nothing to a chain that ends by absorption.
         """
-        return self._with(horizon=None if self.absorbing.any() else _lengths_in(horizon))
+        return self._copied(horizon=None if self.absorbing.any() else _lengths_in(horizon))
 
     def after_learning_from(self, table, n_before) -> HMMModel:
         """The same model; the lengths of new sequences are added to those seen before."""
@@ -230,12 +222,7 @@ class HMMModel(Components, Model):
         mine, theirs = self.parameters, other.parameters
         if type(self.family) is not type(other.family) or mine.keys() != theirs.keys():
             raise ValueError(f"Models of different kinds: {self.family} and {other.family}.")
-        for name in mine:
-            if mine[name].shape != theirs[name].shape:
-                raise ValueError(
-                    f"Models of different sizes: {name} has shape {mine[name].shape} in one and "
-                    f"{theirs[name].shape} in another."
-                )
+        checks.same_shapes(mine, theirs)
         if self.absorbing.sum() != other.absorbing.sum():
             raise ValueError(
                 "Models of different kinds: "
@@ -293,7 +280,7 @@ class HMMModel(Components, Model):
         """The same model with its states in another order."""
         order = np.asarray(order)
         parameters = self.family.reorder(self.family.unpack(self.packed), order)
-        return self._with(
+        return self._copied(
             startprob=self.startprob[order],
             transmat=self.transmat[np.ix_(order, order)],
             packed=self.family.pack(parameters),
@@ -507,7 +494,7 @@ class HMMModel(Components, Model):
             base = np.add.reduceat(log_base, table.starts)
             total += base.sum() if weights is None else base @ weights
         weight = table.total_weight
-        model = self._with(startprob=startprob, transmat=transmat, packed=packed)
+        model = self._copied(startprob=startprob, transmat=transmat, packed=packed)
         return Learned(model, memory, total / weight)
 
 

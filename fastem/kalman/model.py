@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
-
 import numpy as np
 
 from .. import algebra
@@ -149,11 +147,11 @@ class KalmanModel(Model):
         """The same kind of model with other parameters."""
         arrays = checks.check_system(parameters, trusted=trusted)
         held = self.held if trusted else checks.check_held(self.held, arrays)
-        return self._replaced(held=held, **_by_letter(arrays))
+        return self._copied(held=held, **_by_letter(arrays))
 
     def with_horizon(self, horizon) -> KalmanModel:
         """The same model for sequences of other lengths."""
-        return self._replaced(horizon=horizon)
+        return self._copied(horizon=horizon)
 
     def after_learning_from(self, table, n_before) -> KalmanModel:
         """The same model, which keeps the lengths of the sequences last learned from."""
@@ -165,12 +163,7 @@ class KalmanModel(Model):
 
     def with_held(self, held) -> KalmanModel:
         """The same model with other parameters or entries that :meth:`maximize` leaves alone."""
-        return self._replaced(held=checks.check_held(held, self.parameters))
-
-    def _replaced(self, **attributes):
-        new = copy(self)
-        vars(new).update(attributes)
-        return new
+        return self._copied(held=checks.check_held(held, self.parameters))
 
     def _with(self, **letters):
         parameters = {name: letters[letter] for name, letter in NAMES.items()}

@@ -50,15 +50,12 @@ class MixtureModel(WeightedComponents, Model):
     """
 
     def __init__(
-        self, family: Family, weights, parameters, *, fixed=(), n_jobs=None, told_dead=None,
-        packed=None,
+        self, family: Family, weights, parameters, *, fixed=(), n_jobs=None, told_dead=None
     ):  # fmt: skip
         family = family.beside_weights()
         weights = checks.numbers("weights", weights)
-        if packed is None:
-            packed = family.pack(parameters)
-            _check_weights(weights)
-        # else it comes from another model, which was checked.
+        packed = family.pack(parameters)
+        _check_weights(weights)
         n_components, n_columns = family.size(packed)
         if weights.shape != (n_components,):
             raise ValueError(
@@ -114,7 +111,7 @@ class MixtureModel(WeightedComponents, Model):
             weights /= weights.sum()
         alive = np.where(dead, 0.0, mass)
         packed = self.family.maximize(statistics, alive, self.packed, self.fixed)
-        return self._with(weights, packed)
+        return self._copied(weights=weights, packed=packed)
 
     def log_joint(self, statistics: Statistics) -> float:
         """``Q(S, Θ) = Σ_k s₀ log w_k + s₁·θ_k - s₀ G(θ_k)``, without the base measure."""
@@ -141,14 +138,8 @@ class MixtureModel(WeightedComponents, Model):
         weights = parameters.pop("weights")
         return MixtureModel(self.family, weights, parameters, fixed=self.fixed, n_jobs=self.n_jobs)
 
-    def _with(self, weights, packed, told_dead=None):
-        return MixtureModel(
-            self.family, weights, None, fixed=self.fixed, n_jobs=self.n_jobs, packed=packed,
-            told_dead=self.told_dead if told_dead is None else told_dead,
-        )  # fmt: skip
-
     def _with_packed(self, packed):
-        return self if packed is self.packed else self._with(self.weights, packed)
+        return self if packed is self.packed else self._copied(packed=packed)
 
     def check_same_kind(self, other) -> None:
         """Raise ``ValueError`` unless ``other`` is a mixture of the same kind and size."""
@@ -187,7 +178,9 @@ class MixtureModel(WeightedComponents, Model):
         """The same model with its components in another order."""
         parameters = self.family.reorder(self.family.unpack(self.packed), order)
         # Components have other numbers now.
-        return self._with(self.weights[order], self.family.pack(parameters), told_dead=set())
+        return self._copied(
+            weights=self.weights[order], packed=self.family.pack(parameters), told_dead=set()
+        )
 
     def arranged(self, other, horizon=None) -> MixtureModel:
         """The same model with what is inside its components in the order of ``other``'s."""
@@ -360,7 +353,7 @@ class MixtureModel(WeightedComponents, Model):
             weights /= weights.sum()
         if log_base is not None:
             total += log_base.sum() if table.sample_weight is None else log_base @ row_weights
-        return self._with(weights, packed), memory, total
+        return self._copied(weights=weights, packed=packed), memory, total
 
 
 def _check_weights(weights):

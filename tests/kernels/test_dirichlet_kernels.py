@@ -234,7 +234,7 @@ def test_tables_of_shards_add_up():
     added = CountTables.of([X[:13], X[13:400], sparse.csr_array(X[400:])])
     for one, other in zip(added.finished(), whole.finished(), strict=True):
         np.testing.assert_array_equal(one, other)
-    assert added.n_documents == whole.n_documents == len(X)
+    assert added.weight == whole.weight == len(X)
 
 
 @pytest.mark.parametrize("thin", [False, True])
