@@ -86,13 +86,18 @@ def check_system(parameters, *, trusted=False) -> dict[str, np.ndarray]:
     }
     for name, array in arrays.items():
         _check_shape(name, array, sizes)
-        if not np.isfinite(array).all():
-            overflow = " Squares of the data overflow: scale the columns to a moderate range."
-            raise ValueError(f"{name} contains NaN or infinity.{overflow if trusted else ''}")
+        check_finite(name, array, trusted=trusted)
     if not trusted:
         for name in COVARIANCES:
             check_covariance(name, arrays[name])
     return arrays
+
+
+def check_finite(name, array, *, trusted=False) -> None:
+    """Raise ``ValueError`` if some entry is NaN or infinite; what was learned can only overflow."""
+    if not np.isfinite(array).all():
+        overflow = " Squares of the data overflow: scale the columns to a moderate range."
+        raise ValueError(f"{name} contains NaN or infinity.{overflow if trusted else ''}")
 
 
 def _check_shape(name, array, sizes):

@@ -118,8 +118,9 @@ class KalmanModel(Model):
         self.check_statistics(statistics)
         new = {}
         for block, names in _REGRESSIONS.items():
-            new.update(zip(names, self._regress(block, statistics[block]), strict=True))
-        return self.with_parameters(new, trusted=True)
+            letters = map(NAMES.get, names)
+            new.update(zip(letters, self._regress(block, statistics[block]), strict=True))
+        return self._with(new)
 
     def log_joint(self, statistics: Statistics) -> float:
         """``Q(S, Θ)``: Gaussian log-densities of h₁, of h' given h, and of v given h."""
@@ -165,9 +166,12 @@ class KalmanModel(Model):
         """The same model with other parameters or entries that :meth:`maximize` leaves alone."""
         return self._copied(held=checks.check_held(held, self.parameters))
 
-    def _with(self, **letters):
-        parameters = {name: letters[letter] for name, letter in NAMES.items()}
-        return self.with_parameters(parameters, trusted=True)
+    def _with(self, new):
+        """The same model with parameters of the same shapes, by letter, whose values are sound."""
+        letters = {letter: new[letter] for letter in NAMES.values()}
+        for name, letter in NAMES.items():
+            checks.check_finite(name, letters[letter], trusted=True)
+        return self._copied(**letters)
 
     @property
     def varies(self) -> bool:
@@ -185,16 +189,15 @@ class KalmanModel(Model):
     def transformed(self, T) -> KalmanModel:
         """The same model with its states in another basis, ``h ← T h``."""
         inverse = np.linalg.inv(T)
-        return self._with(
-            m=T @ self.m,
-            V=_symmetric(T @ self.V @ T.T),
-            A=T @ self.A @ inverse,
-            b=T @ self.b,
-            Q=_symmetric(T @ self.Q @ T.T),
-            C=self.C @ inverse,
-            c=self.c,
-            R=self.R,
-        )
+        new = {
+            "m": T @ self.m,
+            "V": _symmetric(T @ self.V @ T.T),
+            "A": T @ self.A @ inverse,
+            "b": T @ self.b,
+            "Q": _symmetric(T @ self.Q @ T.T),
+            "C": self.C @ inverse,
+        }
+        return self._with({**self.system, **new})
 
     def brought_to(self, other, horizon=None) -> KalmanModel:
         """This model in the basis of its states in which it is nearest to ``other``.
@@ -364,7 +367,7 @@ class KalmanModel(Model):
             memory = moments_of_sums(remembered.sums, table.center)
         weight = table.total_weight
         mean = log_likelihood / weight if weight > 0 else float("nan")
-        return Learned(self._with(**letters), memory, mean)
+        return Learned(self._copied(**letters), memory, mean)
 
     def _lengths(self, horizon):
         horizon = self.horizon if horizon is None else horizon
