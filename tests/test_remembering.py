@@ -44,7 +44,7 @@ def answers(estimator, X):
             result = getattr(estimator, method)(X)
             parts = result if isinstance(result, tuple) else (result,)
             found[method] = np.concatenate([np.ravel(part) for part in parts])
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, AttributeError) as error:
             found[method] = f"{type(error).__name__}: {error}"
     return found
 
@@ -126,8 +126,7 @@ def test_attributes_that_are_set_or_removed_are_noticed(name):
         setattr(changed, attribute, getattr(estimator, attribute))
         assert_as_built_anew(changed, X)
         delattr(changed, attribute)
-        with pytest.raises((ValueError, AttributeError)):
-            changed.score(X)
+        assert_as_built_anew(changed, X)
 
 
 def test_copies_pickles_and_files_do_not_contain_it(tmp_path):
