@@ -55,12 +55,12 @@ class Memory:
         ignored : frozenset of str
             Names of attributes that the result does not depend on.
         """
-        known = self.last.get(owner)
-        if known is not None and known[0].matches(state):
-            return known[1]
         try:
+            known = self.last.get(owner)
+            if known is not None and known[0].matches(state):
+                return known[1]
             before = Snapshot(state, ignored)
-        except _CanChangeUnseen:
+        except (_CanChangeUnseen, TypeError):  # the latter: a subclass that has no hash
             return build()
         result = build()
         # Not if another thread, or the function itself, has changed something meanwhile.

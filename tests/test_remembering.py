@@ -232,3 +232,32 @@ def test_names_of_columns_are_still_compared(monkeypatch):
         estimator.predict(ROWS)
     with pytest.raises(ValueError, match="feature names"):
         estimator.predict(frame.rename(columns={"a": "c"}))
+
+
+def test_an_estimator_without_a_hash():
+    class Unhashable(fastem.GaussianMixture):
+        __hash__ = None
+
+        def __eq__(self, other):
+            return True
+
+    X = ROWS
+    estimator = Unhashable(2, random_state=0).fit(X)
+    first = estimator.score_samples(X)
+    estimator.means_ = estimator.means_ + 1.0
+    assert (estimator.score_samples(X) != first).all()
+
+
+def test_estimators_that_count_as_equal_keep_their_own():
+    class AllEqual(fastem.GaussianMixture):
+        def __eq__(self, other):
+            return True
+
+        def __hash__(self):
+            return 0
+
+    one, two = AllEqual(2, random_state=0).fit(ROWS), AllEqual(2, random_state=0).fit(ROWS + 1.0)
+    expected = [copy.deepcopy(model).score_samples(ROWS[:3]) for model in (one, two)]
+    for _ in range(2):
+        for model, scores in zip((one, two), expected, strict=True):
+            assert_array_equal(model.score_samples(ROWS[:3]), scores)
