@@ -153,12 +153,20 @@ class Estimator(BaseEstimator):
     _not_in_model: frozenset[str] = frozenset({
         "random_state", "verbose", "verbose_interval", "learning_rate", "batch_size", "memory",
         "converged_", "n_iter_", "lower_bound_", "lower_bounds_", "n_steps_",
-        "n_observations_", "statistics_", "feature_names_in_", "lengths_", "_told_dead",
+        "n_observations_", "statistics_", "feature_names_in_", "_told_dead",
     })  # fmt: skip
 
     def _present_model(self) -> Any:
         """The model for inference; it is built anew only if an attribute has changed."""
-        return _models.recall(self, self._model, vars(self), self._not_in_model)
+        state = vars(self).copy()
+
+        def build():
+            # Other threads may set attributes of this estimator meanwhile.
+            still = object.__new__(type(self))
+            vars(still).update(state)
+            return still._model()
+
+        return _models.recall(self, build, state, self._not_in_model)
 
     def _learned_model(self) -> Any:
         """The model that the attributes describe, which need not be able to learn."""

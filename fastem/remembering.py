@@ -8,7 +8,6 @@ if none of them has changed. Settings that were checked are kept likewise.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -16,6 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from .learning_rate import Decay
+from .lengths import Lengths
 
 __all__ = ["Memory"]
 
@@ -24,8 +24,8 @@ _MOST_BYTES = 2**18
 
 _MISSING = object()
 
-#: Values of these types cannot change.
-_CONSTANT = (str, int, float, type(None), np.generic, Decay)
+#: Values of these types do not change in a way that matters to a model that is used.
+_CONSTANT = (str, int, float, type(None), np.generic, Decay, Lengths)
 
 
 class _CanChangeUnseen(Exception):
@@ -35,7 +35,8 @@ class _CanChangeUnseen(Exception):
 class Memory:
     """The last result of a function for each estimator, and what it was computed from.
 
-    It is not an attribute, so that copies, pickles and files of estimators do not contain it.
+    It is not an attribute, so that copies, pickles and files of estimators do not contain it. Only
+    the estimators of this package have one: a subclass may keep its values elsewhere.
     """
 
     def __init__(self):
@@ -47,23 +48,25 @@ class Memory:
         Parameters
         ----------
         owner
-            An object that can be referred to weakly.
+            The estimator.
         build : callable
-            A function of ``state``.
+            A function of the values in ``state``, and of nothing else.
         state : dict
-            Attributes by name.
+            Attributes by name; a copy, which no other thread changes meanwhile.
         ignored : frozenset of str
             Names of attributes that the result does not depend on.
         """
+        if not type(owner).__module__.startswith("fastem."):
+            return build()
+        known = self.last.get(owner)
+        if known is not None and known[0].matches(state):
+            return known[1]
         try:
-            known = self.last.get(owner)
-            if known is not None and known[0].matches(state):
-                return known[1]
             before = Snapshot(state, ignored)
-        except (_CanChangeUnseen, TypeError):  # the latter: a subclass that has no hash
+        except _CanChangeUnseen:
             return build()
         result = build()
-        # Not if another thread, or the function itself, has changed something meanwhile.
+        # Not if the contents of an array have changed meanwhile.
         if before.matches(state):
             self.last[owner] = before, result
         return result
@@ -76,45 +79,33 @@ class Snapshot:
         self.n_bytes = 0
         self.attributes = [
             (name, value, self._content(value))
-            for name, value in list(state.items())
+            for name, value in state.items()
             if name not in ignored
         ]
         self.known = ignored.union(name for name, _, _ in self.attributes)
 
     def _content(self, value):
         """What is compared besides the identity; None for constants."""
-        if isinstance(value, _CONSTANT):
+        if _is_constant(value):
             return None
-        if type(value) is np.ndarray and not value.dtype.hasobject:
-            self.n_bytes += value.nbytes
-            if self.n_bytes > _MOST_BYTES:
-                raise _CanChangeUnseen
-            return value.shape, value.dtype, value.tobytes()
-        if type(value) in (list, tuple):
-            if not _holds_constants(value):
-                raise _CanChangeUnseen
-            return copy.deepcopy(value)
-        raise _CanChangeUnseen
+        if type(value) is not np.ndarray or value.dtype.hasobject:
+            raise _CanChangeUnseen
+        self.n_bytes += value.nbytes
+        if self.n_bytes > _MOST_BYTES:
+            raise _CanChangeUnseen
+        return value.shape, value.dtype, value.tobytes()
 
     def matches(self, state: dict) -> bool:
         """Whether attributes have the same values as those of this snapshot."""
         for name, value, content in self.attributes:
             if state.get(name, _MISSING) is not value:
                 return False
-            if content is not None and not _has(value, content):
-                return False
+            if content is not None:
+                shape, dtype, data = content
+                if value.shape != shape or value.dtype != dtype or value.tobytes() != data:
+                    return False
         return self.known.issuperset(state)
 
 
-def _holds_constants(values):
-    return all(
-        isinstance(value, _CONSTANT) or (type(value) in (list, tuple) and _holds_constants(value))
-        for value in values
-    )
-
-
-def _has(value, content):
-    if type(value) is np.ndarray:
-        shape, dtype, data = content
-        return value.shape == shape and value.dtype == dtype and value.tobytes() == data
-    return value == content
+def _is_constant(value):
+    return isinstance(value, _CONSTANT) or (type(value) is tuple and all(map(_is_constant, value)))

@@ -144,12 +144,17 @@ def test_copies_pickles_and_files_do_not_contain_it(tmp_path):
     assert len(_models.last) < n_before
 
 
-def test_what_can_change_unseen_is_not_remembered():
-    class Owner:
-        def __init__(self, value):
-            self.value = value
+class Owner:
+    """Something that has values, as if it were of the package."""
 
-    for value in ({}, object(), [np.zeros(2)], (np.zeros(2),), [[{}]], np.array([{}]),
+    __module__ = "fastem.tests"
+
+    def __init__(self, value):
+        self.value = value
+
+
+def test_what_can_change_unseen_is_not_remembered():
+    for value in ({}, object(), [], [1.0], (np.zeros(2),), ([],), np.array([{}]),
                   np.zeros(2**16)):  # fmt: skip
         owner, memory = Owner(value), Memory()
         found = [memory.recall(owner, object, vars(owner)) for _ in range(2)]
@@ -160,11 +165,7 @@ def test_what_can_change_unseen_is_not_remembered():
 
 
 def test_what_changes_while_it_is_built_is_not_remembered():
-    class Owner:
-        value = 0
-
-    owner = Owner()
-    owner.value = np.zeros(1)
+    owner = Owner(np.zeros(1))
 
     def build():
         owner.value[0] += 1.0
@@ -173,6 +174,60 @@ def test_what_changes_while_it_is_built_is_not_remembered():
     memory = Memory()
     found = [memory.recall(owner, build, vars(owner)) for _ in range(2)]
     assert found[0] is not found[1]
+
+
+def test_what_is_set_and_set_back_while_it_is_built_makes_no_difference(monkeypatch):
+    # As another thread might do.
+    estimator, X = fitted("diag")
+    expected, means = copy.deepcopy(estimator).score(X), estimator.means_
+    original = fastem.GaussianMixture._model
+
+    def meddled(self):
+        estimator.means_ = means + 1.0
+        try:
+            return original(self)
+        finally:
+            estimator.means_ = means
+
+    monkeypatch.setattr(fastem.GaussianMixture, "_model", meddled)
+    assert [estimator.score(X) for _ in range(2)] == [expected] * 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda means: means.__setitem__(0, np.array([1.0, 2.0])),
+        lambda means: means[0].__setitem__(0, np.float16(means[0][0])),
+        lambda means: means[0].__setitem__(0, complex(means[0][0])),
+        lambda means: means.append([0.0, 0.0]),
+    ],
+)
+def test_lists_that_are_changed_in_place(change):
+    estimator, X = fitted("full")
+    estimator.means_ = estimator.means_.tolist()
+    answers(estimator, X)
+    change(estimator.means_)
+    assert_as_built_anew(estimator, X)
+
+
+@pytest.mark.parametrize("lengths", [-3, "x", [0], np.array([-1])])
+def test_lengths_are_checked_still(lengths):
+    estimator, X = fitted("GaussianHMM")
+    answers(estimator, X)
+    estimator.lengths_ = lengths
+    assert_as_built_anew(estimator, X)
+
+
+def test_subclasses_may_keep_their_values_elsewhere():
+    kept = {}
+
+    class Elsewhere(fastem.GaussianMixture):
+        means_ = property(lambda self: kept["means"], lambda self, value: kept.update(means=value))
+
+    estimator = Elsewhere(2, random_state=0).fit(ROWS)
+    first = estimator.score(ROWS)
+    estimator.means_ = estimator.means_ + 1.0
+    assert estimator.score(ROWS) < first - 0.1
 
 
 def test_threads_that_predict_and_one_that_changes():
