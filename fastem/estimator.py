@@ -20,10 +20,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from . import algebra, checks
 from .data.batches import beginning, check_total, in_batches
 from .data.remote import Remote
-from .data.rows import Stream, Table, is_stream
+from .data.rows import Stream, Table, is_stream, readable
 from .data.sequences import Sequences
 from .learning_rate import Clock
 from .model import Model
+from .remembering import Memory
 from .sklearn_compat import (
     Interval,
     StrOptions,
@@ -35,6 +36,13 @@ from .statistics import Expectation, Statistics
 from .stopping import StoppingRule
 
 __all__ = ["Estimator", "RowEstimator", "is_count", "is_number"]
+
+
+#: The models of estimators that are used, and the settings of those that learn online.
+_models, _checked_settings = Memory(), Memory()
+
+#: Arrays of more numbers are checked by scikit-learn alone, which costs them little.
+_FEW = 2**14
 
 
 def is_number(value) -> bool:
@@ -140,6 +148,25 @@ class Estimator(BaseEstimator):
     def _has_learned(self) -> bool:
         """Whether there is a model from which learning can continue."""
         return all(hasattr(self, name) for name in self._parameter_attributes())
+
+    #: Attributes that the model does not depend on when it is used, and not learned.
+    _not_in_model: frozenset[str] = frozenset({
+        "random_state", "verbose", "verbose_interval", "learning_rate", "batch_size", "memory",
+        "converged_", "n_iter_", "lower_bound_", "lower_bounds_", "n_steps_",
+        "n_observations_", "statistics_", "feature_names_in_", "_told_dead",
+    })  # fmt: skip
+
+    def _present_model(self) -> Any:
+        """The model for inference; it is built anew only if an attribute has changed."""
+        state = vars(self).copy()
+
+        def build():
+            # Other threads may set attributes of this estimator meanwhile.
+            still = object.__new__(type(self))
+            vars(still).update(state)
+            return still._model()
+
+        return _models.recall(self, build, state, self._not_in_model)
 
     def _learned_model(self) -> Any:
         """The model that the attributes describe, which need not be able to learn."""
@@ -292,15 +319,35 @@ class Estimator(BaseEstimator):
             model.check_statistics(statistics)
         return statistics
 
+    # Data ------------------------------------------------------------------------------------
+
+    def _are_plain_rows(self, X, min_samples=1) -> bool:
+        """Whether ``X`` is a small array that scikit-learn's checks would return as it is.
+
+        They take longer than a prediction for a few rows. Values are not looked at.
+        """
+        state = vars(self)
+        return (
+            type(X) is np.ndarray
+            and X.ndim == 2
+            and readable(X)
+            and min_samples <= len(X)
+            and 0 < X.size <= _FEW
+            and X.shape[1] == state.get("n_features_in_")
+            and "feature_names_in_" not in state
+        )
+
     # Settings --------------------------------------------------------------------------------
 
     def _check_settings(self, names):
         """Check some settings again: scikit-learn does so once, and they may have been changed."""
-        validate_parameter_constraints(
-            {name: self._parameter_constraints[name] for name in names},
-            {name: getattr(self, name) for name in names},
-            caller_name=type(self).__name__,
-        )
+        settings = {name: getattr(self, name) for name in names}
+
+        def check():
+            constraints = {name: self._parameter_constraints[name] for name in names}
+            validate_parameter_constraints(constraints, settings, caller_name=type(self).__name__)
+
+        _checked_settings.recall(self, check, settings)
         for name in ("n_steps_", "n_observations_", "n_sequences_"):
             count = getattr(self, name, 0)
             if not is_count(count):
@@ -394,10 +441,11 @@ class RowEstimator(DensityMixin, Estimator):
         return X
 
     def _check_table(self, X, sample_weight=None, *, reset, min_samples=1):
-        X = validate_data(
-            self, X, reset=reset, dtype="numeric", accept_sparse=self._accept_sparse,
-            ensure_min_samples=min_samples,
-        )  # fmt: skip
+        if reset or not (self._are_plain_rows(X, min_samples) and np.isfinite(X).all()):
+            X = validate_data(
+                self, X, reset=reset, dtype="numeric", accept_sparse=self._accept_sparse,
+                ensure_min_samples=min_samples,
+            )  # fmt: skip
         if sample_weight is not None:
             sample_weight = check_sample_weight(
                 sample_weight, X, dtype=np.float64, ensure_non_negative=True

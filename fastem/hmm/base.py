@@ -54,6 +54,9 @@ class BaseHMM(HMMInference, Estimator):
     }
     _stream_batch = 100
     _learns_sequences = True
+    _not_in_model = Estimator._not_in_model | {
+        "n_sequences_", "_monitor", "_monitor_made_for", "_learned",
+    }  # fmt: skip
     #: Whether the chain is drawn at random to begin with, as in hmmlearn. An even one leaves it to
     #: the emissions to tell the states apart, and ends in fewer poor maxima.
     _draws_chain = True
@@ -188,7 +191,9 @@ class BaseHMM(HMMInference, Estimator):
 
     def _check_table(self, table, n_before=0, *, reset):
         """Checked sequences; ``n_before`` sequences came before them in the stream."""
-        X = validate_data(self, table.X, reset=reset, dtype="numeric", ensure_all_finite=False)
+        X = table.X
+        if reset or not self._are_plain_rows(X):
+            X = validate_data(self, X, reset=reset, dtype="numeric", ensure_all_finite=False)
         if table.cut_off is not None and table.cut_off.any() and self.absorbing is None:
             raise ValueError(
                 "cut_off says which sequences end before they are absorbed, and this model has no "

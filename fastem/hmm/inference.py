@@ -17,7 +17,7 @@ class HMMInference:
     def _model_and_tables(self, X, lengths, cut_off):
         """The model, and the tables of checked data for it."""
         check_is_fitted(self)
-        model = self._model()
+        model = self._present_model()
         self._set_width(model)
         data = self._check_data(X, lengths, None, cut_off, reset=False, once=True)
         return model, data.tables()

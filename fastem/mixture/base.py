@@ -240,7 +240,7 @@ class BaseMixture(MixtureEstimator, RowEstimator):
         return np.concatenate([self._labels(table.X) for table in data.tables()])
 
     def _labels(self, X):
-        return self._model().infer(X, labels=True)[2]
+        return self._present_model().infer(X, labels=True)[2]
 
     def _resumes(self):
         return self.warm_start and hasattr(self, "converged_")
@@ -267,16 +267,16 @@ class BaseMixture(MixtureEstimator, RowEstimator):
     def score_samples(self, X) -> np.ndarray:
         """The log-likelihood of each row."""
         X = self._checked(X)
-        return self._model().infer(X, log_totals=True)[0]
+        return self._present_model().infer(X, log_totals=True)[0]
 
     def score(self, X, y=None, sample_weight=None) -> float:
         """The mean log-likelihood of the rows of an array, or of a stream of arrays."""
         check_is_fitted(self, "weights_")
         if is_stream(X):
-            return self._model().expect(self._check_data(X, sample_weight, reset=False))[1]
+            return self._present_model().expect(self._check_data(X, sample_weight, reset=False))[1]
         X, sample_weight = self._check_table(X, sample_weight, reset=False)
         check_total(sample_weight)
-        log_likelihoods = self._model().infer(X, log_totals=True)[0]
+        log_likelihoods = self._present_model().infer(X, log_totals=True)[0]
         return float(np.average(log_likelihoods, weights=sample_weight))
 
     def predict(self, X) -> np.ndarray:
@@ -286,7 +286,7 @@ class BaseMixture(MixtureEstimator, RowEstimator):
     def predict_proba(self, X) -> np.ndarray:
         """The probability of each component for each row, (n_samples, n_components)."""
         X = self._checked(X)
-        return self._model().infer(X, posteriors=True)[1]
+        return self._present_model().infer(X, posteriors=True)[1]
 
     def _n_parameters(self):
         model = self._model()

@@ -32,6 +32,10 @@ _DEAD = (
 )
 
 
+#: A chunk has so many rows or more.
+_LEAST_ROWS = 2048
+
+
 class MixtureModel(WeightedComponents, Model):
     """A mixture: ``p(x) = Σ_k w_k p(x|θ_k)``. The hidden variable is the component.
 
@@ -235,10 +239,12 @@ class MixtureModel(WeightedComponents, Model):
 
     def chunks(self, n_rows, n_columns):
         """How rows are cut for threads: a function of the sizes alone."""
+        if n_rows < 2 * _LEAST_ROWS:
+            return chunks(n_rows, _LEAST_ROWS)
         # Starting a chunk takes a thread a tenth of a millisecond: a chunk should take over five.
         n_parameters = self.family.n_parameters(self.family.unpack(self.packed))
         nanoseconds = 6.0 * len(self.weights) + 0.2 * n_parameters
-        return chunks(n_rows, least=max(2048, 4 * n_columns, int(5e6 / nanoseconds)))
+        return chunks(n_rows, least=max(_LEAST_ROWS, 4 * n_columns, int(5e6 / nanoseconds)))
 
     def _expect_chunk(self, table, start, stop, posteriors=_NO_POSTERIORS):
         """Sums over a chunk: log-likelihood and weight, mass, and the family's."""
