@@ -54,7 +54,7 @@ def compare_sides(
     """Agreement and times of all sides; a side that does not agree is not timed, and named."""
     failures = []
     say("fastem: first run")
-    warm_ups = {}
+    warm_ups, our_state = {}, None
     warm_ups["fastem"], our_state = _first_run(ours, clock)
     sides, agreement, stopped = {"fastem": ours}, {}, {}
     for name, side in theirs.items():
@@ -82,7 +82,7 @@ def compare_sides(
     first = {
         name: seconds
         for name, seconds in warm_ups.items()
-        if name in plans and plans[name].more == sides[name].first_n_iter
+        if name in plans and plans[name].more == (2 if sides[name].iterates else None)
     }
     runs = {name: side.run for name, side in sides.items()}
     times = interleave(runs, plans, first, clock=clock)
@@ -112,9 +112,10 @@ def compare_sides(
 
 def _first_run(side, clock):
     """How long the first run took that counts, and its result."""
+    n_iter = 2 if side.iterates else None
     if side.compiles:
-        side.run(side.first_n_iter)
-    return seconds(side.run, side.first_n_iter, clock=clock)
+        side.run(n_iter)
+    return seconds(side.run, n_iter, clock=clock)
 
 
 def _failure(name, error):

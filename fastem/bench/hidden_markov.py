@@ -69,7 +69,7 @@ class HMMShape(NamedTuple):
 
 
 def _no_prior(shape):
-    """No priors, except where dynamax cannot do without: then the same one for all."""
+    """hmmlearn's priors, off, except where dynamax has none so weak."""
     # dynamax divides the scatter of full covariances by 2D + 2 more than the mass of a state.
     weight = 3.0 * shape.n_features + 2.0 if shape.covariance_type == "full" else 0.0
     return {"covars_prior": 0.0, "covars_weight": weight}
@@ -90,21 +90,21 @@ def _paths(startprob, transmat, lengths, rng):
 
 
 def estimator(kind, problem: Problem, **settings):
-    """A ``GaussianHMM`` that starts from the problem's parameters; fastem's if ``kind`` is None."""
-    import fastem
-
-    model = (kind or fastem.GaussianHMM)(
+    """A ``GaussianHMM`` of fastem or hmmlearn that starts from the problem's parameters."""
+    model = kind(
         problem.shape.n_states, covariance_type=problem.shape.covariance_type, tol=-np.inf,
         init_params="", implementation="scaling", **problem.settings, **settings,
     )  # fmt: skip
-    for name in ("startprob", "transmat", "means", "covars"):
-        setattr(model, f"{name}_", problem.start[name])
+    model.startprob_ = problem.start["startprob"]
+    model.transmat_ = problem.start["transmat"]
+    model.means_ = problem.start["means"]
+    model.covars_ = problem.start["covars"]
     model.n_features = problem.shape.n_features
     return model
 
 
 def path_log_probability(problem: Problem, states) -> float:
-    """The joint log-probability of the data and of paths that some library found, per row."""
+    """The log-probability of paths with the data, by whoever found them, per row."""
     start, X = problem.start, problem.X
     variances = start["covars"]
     left = X - start["means"][states]
@@ -118,31 +118,36 @@ def path_log_probability(problem: Problem, states) -> float:
     return float(total / len(X))
 
 
-def em(problem: Problem, kind=None) -> Side:
-    """Batch EM by fastem, or by ``kind``, which has its interface."""
+def em(problem: Problem) -> Side:
+    """Batch EM by fastem."""
+    import fastem
+
     X, lengths = problem.X, problem.lengths
 
     def run(n_iter):
-        return estimator(kind, problem, n_iter=n_iter).fit(X, lengths)
+        return estimator(fastem.GaussianHMM, problem, n_iter=n_iter).fit(X, lengths)
 
-    return Side(run, lambda model: model.score(X, lengths) / len(X), compiles=kind is None)
+    return Side(run, lambda model: model.score(X, lengths) / len(X), compiles=True)
 
 
-def score(problem: Problem, kind=None) -> Side:
-    """The log-likelihood by fastem, or by ``kind``."""
-    model = estimator(kind, problem)
+def score(problem: Problem) -> Side:
+    """The log-likelihood by fastem."""
+    import fastem
+
+    model = estimator(fastem.GaussianHMM, problem)
     X, lengths = problem.X, problem.lengths
     return Side(
         lambda _: model.score(X, lengths), lambda total: total / len(X), iterates=False,
-        compiles=kind is None,
+        compiles=True,
     )  # fmt: skip
 
 
-def decode(problem: Problem, kind=None) -> Side:
-    """The likeliest paths by fastem, or by ``kind``."""
-    model = estimator(kind, problem)
+def decode(problem: Problem) -> Side:
+    """The likeliest paths by fastem."""
+    import fastem
+
+    model = estimator(fastem.GaussianHMM, problem)
     return Side(
         lambda _: model.decode(problem.X, problem.lengths)[1],
-        lambda states: path_log_probability(problem, states), iterates=False,
-        compiles=kind is None,
+        lambda states: path_log_probability(problem, states), iterates=False, compiles=True,
     )  # fmt: skip

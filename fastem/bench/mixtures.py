@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from ..experiments import datasets
 from .side import Problem, Side
 
 __all__ = ["MixtureShape", "draw", "em", "load", "start"]
+
+_IMAGES = "fashion-mnist/train-images-idx3-ubyte.gz"
 
 
 class MixtureShape(NamedTuple):
@@ -32,7 +34,7 @@ class MixtureShape(NamedTuple):
 
     @property
     def useful_flops(self) -> float:
-        """The operations of one iteration that every method needs, with triangular factors."""
+        """Operations of one iteration that no method can spare, triangular factors counted so."""
         per_row = self.n_components * self.n_features
         if self.covariance_type == "full":
             return 2.0 * self.n_samples * per_row * self.n_features
@@ -41,7 +43,7 @@ class MixtureShape(NamedTuple):
     def problem(self, folder=None) -> Problem:
         """The data, the start and the settings."""
         X, what = load(self, folder)
-        # Columns of real data may be almost constant.
+        # Real columns may be all but constant.
         reg_covar = {"Fashion-MNIST, uint8": 1.0, "Covtype": 1e-3}.get(what, 0.0)
         return Problem(self, X, what, start(X, self), settings={"reg_covar": reg_covar})
 
@@ -62,15 +64,18 @@ def draw(n_samples, n_features, n_components, seed=0) -> np.ndarray:
 
 def load(shape: MixtureShape, folder=None, seed=0):
     """The data of a shape, and what they are: the real set where ``folder`` has it."""
-    name = shape.data.lower()
-    if folder and name in datasets.FILES and (Path(folder) / datasets.FILES[name]).exists():
-        X = datasets.load(name, Path(folder))
-        if X.dtype == np.uint8:
-            return X[: shape.n_samples], f"{shape.data}, uint8"
-        X = X[np.random.default_rng(seed).permutation(len(X))[: shape.n_samples]].astype(float)
-        # Columns in one unit: the meters of elevation would swamp the indicators.
-        X = (X - X.mean(axis=0)) / X.std(axis=0).clip(1e-9)
-        return np.ascontiguousarray(X), shape.data
+    folder = Path(folder) if folder else None
+    if shape.data == "Covtype" and folder and (folder / "covtype.npz").exists():
+        stored = np.load(folder / "covtype.npz")
+        one_hot = [np.eye(4)[stored["wilderness"]], np.eye(40)[stored["soil"]]]
+        X = np.concatenate([stored["quantitative"].astype(float), *one_hot], axis=1)
+        X = X[np.random.default_rng(seed).permutation(len(X))[: shape.n_samples]]
+        # Columns in one unit: the metres of elevation would swamp the indicators.
+        return np.ascontiguousarray((X - X.mean(axis=0)) / X.std(axis=0).clip(1e-9)), "Covtype"
+    if shape.data == "Fashion-MNIST" and folder and (folder / _IMAGES).exists():
+        with gzip.open(folder / _IMAGES) as file:
+            X = np.frombuffer(file.read(), dtype=np.uint8, offset=16).reshape(-1, 784)
+        return X[: shape.n_samples], "Fashion-MNIST, uint8"
     X = draw(shape.n_samples, shape.n_features, shape.n_components, seed)
     if shape.data == "Fashion-MNIST":
         return np.clip(X * 20 + 128, 0, 255).astype(np.uint8), "synthetic, uint8"
@@ -95,14 +100,14 @@ def start(X, shape: MixtureShape, seed=0) -> dict[str, np.ndarray]:
     }
 
 
-def em(problem: Problem, kind=None) -> Side:
-    """Batch EM by fastem, or by ``kind``, which has its interface."""
+def em(problem: Problem) -> Side:
+    """Batch EM by fastem."""
     import fastem
 
     shape = problem.shape
 
     def run(n_iter):
-        model = (kind or fastem.GaussianMixture)(
+        model = fastem.GaussianMixture(
             shape.n_components, covariance_type=shape.covariance_type, max_iter=n_iter, tol=0.0,
             **problem.settings, **problem.start,
         )  # fmt: skip

@@ -47,11 +47,6 @@ class Side:
     #: What must be known to read the numbers.
     note: str = ""
 
-    @property
-    def first_n_iter(self) -> int | None:
-        """The number of iterations of the first run; None if it is the task."""
-        return 2 if self.iterates else None
-
 
 class Disagreement(Exception):
     """Two sides do not give the same answer, so that their times cannot be compared."""

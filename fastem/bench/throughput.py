@@ -100,12 +100,16 @@ def _sides(task):
     problem = task.shape.problem()
     sides = {work: make(problem) for work, make in task.works.items()}
     for side in sides.values():
-        side.run(side.first_n_iter)
+        side.run(_n_iter(side))
     return sides
 
 
+def _n_iter(side):
+    return 2 if side.iterates else None
+
+
 def _one(task, work, side, repeats):
-    warm_up, _ = seconds(side.run, side.first_n_iter)
+    warm_up, _ = seconds(side.run, _n_iter(side))
     how = plan(side.run, warm_up, iterates=side.iterates, repeats=repeats, budget=2.0)
     best = interleave({"": side.run}, {"": how})[""].best
     return {
