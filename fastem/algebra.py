@@ -21,6 +21,7 @@ from .data.batches import batch_of_weight
 from .data.remote import Remote
 from .learning_rate import Clock, batch_weights, rates, schedule, step_size
 from .statistics import Expectation, Learned, Statistics
+from .stopping import Limit
 
 if TYPE_CHECKING:
     from .model import Model
@@ -50,16 +51,20 @@ def batch(model: Model, data) -> Model:
     return model.maximize(expect(model, data).statistics)
 
 
+#: The largest number of steps that a kernel takes without Python, which can be interrupted.
+_AT_ONCE = 256
+
+
 class Fitted(NamedTuple):
     """What :func:`fit` returns."""
 
     model: Any
-    #: The last expectation; None if there were no iterations.
+    #: The last expectation, which may be without statistics; None if there were no iterations.
     expectation: Expectation | None
 
 
 def fit(
-    model: Model, data, stopping: StoppingRule, maximize: Callable | None = None
+    model: Model, data, stopping: StoppingRule, maximize: Callable | None = None, prior=None
 ) -> Fitted:  # fmt: skip
     """Batch EM: ``Θ ← M(S(V|Θ))`` until a rule says stop.
 
@@ -74,9 +79,22 @@ def fit(
     maximize : callable, optional
         Another M-step, with a prior for instance: a function of the model and its expectation. By
         default ``model.maximize(expectation.statistics)``.
+    prior : optional
+        What ``maximize`` knows besides the model and its expectation, for ``model.iterate``. If it
+        is None, another M-step is called in each iteration.
     """
     expectation = None
-    for _ in range(stopping.max_iter):
+    n_steps = 0
+    # Data elsewhere are asked for a sum in each iteration, and an unknown M-step is called.
+    at_once = not isinstance(data, Remote) and (maximize is None or prior is not None)
+    while n_steps < stopping.max_iter:
+        steps = _iterate(model, data, stopping, prior) if at_once else None
+        if steps is not None:
+            model, expectation, n_taken, is_last = steps
+            n_steps += n_taken
+            if is_last:
+                break
+            continue
         expectation = expect(model, data)
         if stopping.before_step(model, expectation):
             break
@@ -84,11 +102,35 @@ def fit(
             model = model.maximize(expectation.statistics)
         else:
             model = maximize(model, expectation)
+        n_steps += 1
         if stopping.after_step(expectation):
             break
     if expectation is not None:
         model = model.with_horizon(expectation.horizon)
     return Fitted(model, expectation)
+
+
+def _iterate(model, data, stopping, prior):
+    """Several steps at once, if the model can: the model, its last E-step, how many, the end.
+
+    The rule is told of each step, as if they had been taken one by one.
+    """
+    limit = stopping.limit()
+    if limit is None:
+        return None
+    limit = limit._replace(n_steps=min(limit.n_steps, _AT_ONCE))
+    taken = model.iterate(data, limit, prior)
+    if taken is None:
+        return None
+    n_steps = len(taken.log_likelihoods)
+    for number, log_likelihood in enumerate(taken.log_likelihoods, 1):
+        expectation = Expectation(None, log_likelihood, taken.weight, taken.horizon)
+        if stopping.after_step(expectation):
+            if number < n_steps:
+                # The kernel, which rounds otherwise, did not stop here.
+                taken = model.iterate(data, Limit(number), prior)
+            return taken.model, expectation, number, True
+    return taken.model, expectation, n_steps, False
 
 
 # Online EM -------------------------------------------------------------------------------------

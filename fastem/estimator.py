@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -32,7 +32,7 @@ from .sklearn_compat import (
     fit_context,
     validate_parameter_constraints,
 )
-from .statistics import Expectation, Statistics
+from .statistics import Statistics
 from .stopping import StoppingRule
 
 __all__ = ["Estimator", "RowEstimator", "is_count", "is_number"]
@@ -176,9 +176,13 @@ class Estimator(BaseEstimator):
         """Whether ``fit`` continues from the present model."""
         return getattr(self, "warm_start", False) and self._has_learned()
 
-    def _maximize(self, model, expectation: Expectation):
-        """The M-step of batch EM."""
-        return model.maximize(expectation.statistics)
+    #: Another M-step of batch EM, with a prior for instance: a function of a model and its
+    #: expectation. None: the model's.
+    _maximize: Callable | None = None
+
+    def _prior(self, model) -> Any:
+        """What ``_maximize`` knows besides, in the form that ``model.iterate`` takes, if it can."""
+        return None
 
     def _forget_fit(self) -> None:
         """Remove what an earlier fit left, before a new one starts from the beginning."""
@@ -231,7 +235,8 @@ class Estimator(BaseEstimator):
 
     def _run(self, model, data, rule) -> algebra.Fitted:
         """Batch EM from one initial model."""
-        return algebra.fit(model, data, rule, self._maximize)
+        prior = None if self._maximize is None else self._prior(model)
+        return algebra.fit(model, data, rule, self._maximize, prior)
 
     def _set_fitted(self, fitted: algebra.Fitted, rule: StoppingRule):
         weight = 0.0 if fitted.expectation is None else fitted.expectation.weight

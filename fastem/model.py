@@ -16,7 +16,8 @@ import numpy as np
 
 from . import algebra
 from .data.rows import as_data
-from .statistics import Expectation, Learned, Statistics
+from .statistics import Expectation, Iterated, Learned, Statistics
+from .stopping import Limit
 
 __all__ = ["Model"]
 
@@ -63,6 +64,32 @@ class Model(Protocol):
     @abstractmethod
     def log_joint(self, statistics: Statistics) -> float:
         """``Q(S, Θ)``: the expected log-likelihood of observed and hidden variables together."""
+
+    # Batch learning ---------------------------------------------------------------------------
+
+    def iterate(self, data, limit: Limit, prior=None) -> Iterated | None:
+        """Steps of batch EM, ``Θ ← M(S(V|Θ))``, where a kernel can take several at once.
+
+        The kernel ends before a step that cannot be taken, or that the user is told of: before an
+        E-step whose log-likelihood is not finite, before an M-step without a maximum or with a
+        warning. :func:`fastem.algebra.fit` takes that step itself.
+
+        Parameters
+        ----------
+        data
+            As for :meth:`expect`.
+        limit : Limit
+            Where to stop.
+        prior : optional
+            What an M-step other than :meth:`maximize` knows besides the statistics.
+
+        Returns
+        -------
+        Iterated or None
+            None if no step was taken: there is no kernel for such data or such a prior, or the
+            first step is one of those above.
+        """
+        return None
 
     # Inference --------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 
-__all__ = ["warn", "warn_of_dead", "warn_of_no_cache"]
+__all__ = ["REVIVED", "warn", "warn_of_dead", "warn_of_no_cache"]
 
 #: Packages that a call to fastem passes through on its way here.
 _BETWEEN = frozenset(
@@ -17,7 +17,7 @@ _BETWEEN = frozenset(
 
 #: The factor by which a component must exceed the least share to count as alive again. Rounding and
 #: distant rows sometimes lift a dead component slightly above it.
-_REVIVED = 100.0
+REVIVED = 100.0
 
 
 def warn(message: str, category: type[Warning]) -> None:
@@ -57,7 +57,7 @@ def warn_of_dead(dead, mass, least: float, told: set[int], message: str) -> None
         return
     now = set(np.flatnonzero(dead).tolist())
     is_news = not now <= told
-    told -= {k for k in told if mass[k] >= _REVIVED * least}
+    told -= {k for k in told if mass[k] >= REVIVED * least}
     told |= now
     if is_news:
         text = message.format(count=len(now), total=len(dead), numbers=sorted(now))

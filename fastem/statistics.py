@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Expectation", "Learned", "Moments", "SharedMoments", "Statistics", "join",
+__all__ = ["Expectation", "Iterated", "Learned", "Moments", "SharedMoments", "Statistics", "join",
            "mix_horizons", "split"]  # fmt: skip
 
 
@@ -196,6 +196,19 @@ class Expectation(NamedTuple):
         )
 
     __radd__ = __add__
+
+
+class Iterated(NamedTuple):
+    """What ``model.iterate(data, ...)`` returns: one step of batch EM or more."""
+
+    #: The model after the last step.
+    model: Any
+    #: The mean log-likelihood at the E-step of each step.
+    log_likelihoods: Sequence[float]
+    #: The weight of the observations.
+    weight: float
+    #: Their horizon, as ``model.expect`` has it.
+    horizon: object = None
 
 
 class Learned(NamedTuple):

@@ -5,15 +5,42 @@ from __future__ import annotations
 import logging
 import sys
 from collections import deque
+from collections.abc import Callable
 from time import perf_counter
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .statistics import Expectation
 
-__all__ = ["ConvergenceMonitor", "Monitored", "StoppingRule", "Tolerance"]
+__all__ = ["ConvergenceMonitor", "Limit", "Monitored", "StoppingRule", "Tolerance"]
 
 _log = logging.getLogger(__name__)
+
+
+def _never(weight, horizon):
+    return -np.inf
+
+
+class Limit(NamedTuple):
+    """How far ``model.iterate`` goes: a stopping rule in numbers, which kernels can follow.
+
+    The rule has the last word, so that it does no harm if a kernel rounds otherwise.
+    """
+
+    #: The largest number of steps.
+    n_steps: int
+    #: Stop after the step whose mean log-likelihood differs by less from the one before it. A
+    #: function of the weight of the observations and of their horizon.
+    least_change: Callable[[float, Any], float] = _never
+    #: The mean log-likelihood before the first step; NaN if nothing is compared with it.
+    before: float = np.nan
+    #: Whether a fall is a change too; otherwise the log-likelihood has to rise.
+    both_ways: bool = False
+
+    def is_reached(self, change: float, least_change: float) -> bool:
+        """Whether EM stops after a step that changed the mean log-likelihood by ``change``."""
+        return (abs(change) if self.both_ways else change) < least_change
 
 
 class StoppingRule:
@@ -41,6 +68,14 @@ class StoppingRule:
     def n_iter(self) -> int:
         """The number of iterations so far."""
         return len(self.log_likelihoods)
+
+    def limit(self) -> Limit | None:
+        """The rule in numbers, from the present iteration on.
+
+        None if :meth:`before_step` has to see each E-step, or :meth:`after_step` its time.
+        """
+        # Rules that are made of this one say themselves whether they can be put so.
+        return Limit(self.max_iter - self.n_iter) if type(self) is StoppingRule else None
 
     def before_step(self, model, expectation: Expectation) -> bool:
         """Whether to stop with the model of this E-step; raises if EM cannot continue."""
@@ -71,6 +106,15 @@ class Tolerance(StoppingRule):
         self.tol, self.before = tol, before
         self.verbose, self.verbose_interval = verbose, verbose_interval
         self._begun = self._last_time = perf_counter()
+
+    def limit(self):
+        if self.verbose:
+            return None
+
+        def least_change(weight, horizon):
+            return self.tol * self.scale(Expectation(None, np.nan, weight, horizon))
+
+        return Limit(self.max_iter - self.n_iter, least_change, self.before, both_ways=True)
 
     def before_step(self, model, expectation):
         if not np.isfinite(expectation.log_likelihood):
@@ -121,6 +165,17 @@ class Monitored(StoppingRule):
     def __init__(self, monitor, max_iter, check=None):
         super().__init__(max_iter)
         self.monitor, self.check = monitor, check
+
+    def limit(self):
+        monitor = self.monitor
+        if type(monitor) is not ConvergenceMonitor or monitor.verbose:
+            return None
+
+        def least_change(weight, horizon):
+            return monitor.tol / weight
+
+        before = self.log_likelihoods[-1] if self.log_likelihoods else np.nan
+        return Limit(self.max_iter - self.n_iter, least_change, before)
 
     def before_step(self, model, expectation):
         if self.check is not None:

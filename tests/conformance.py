@@ -26,7 +26,7 @@ from fastem import Decay, Statistics, algebra, distributed, parallel
 from fastem.families import Categorical, Gaussian, Poisson, Product
 from fastem.hmm import passes
 from fastem.model import Model
-from fastem.stopping import ConvergenceMonitor
+from fastem.stopping import ConvergenceMonitor, Limit, StoppingRule, Tolerance
 
 from cases.families import (
     INTERLEAVED,
@@ -545,6 +545,94 @@ def test_learning_is_one_step_after_another(case, batch_size, keep, weighted):
     # A kernel need not compute it.
     if not np.isnan(got.log_likelihood):
         assert got.log_likelihood == pytest.approx(want.log_likelihood, rel=1e-8)
+
+
+def one_by_one(model, data, rule):
+    """Batch EM by the four functions alone: ``algebra.fit`` without kernels that step."""
+    for _ in range(rule.max_iter):
+        expectation = model.expect(data)
+        if rule.before_step(model, expectation):
+            break
+        model = model.maximize(expectation.statistics)
+        if rule.after_step(expectation):
+            break
+    return algebra.Fitted(model.with_horizon(expectation.horizon), expectation)
+
+
+def assert_same_fit(case, got, want, rules):
+    assert_same_model(got.model, want.model, rtol=1e3 * case.rtol, atol=1e-8)
+    one, other = rules
+    assert one.n_iter == other.n_iter
+    assert one.converged == other.converged
+    np.testing.assert_allclose(one.log_likelihoods, other.log_likelihoods, rtol=1e-9)
+    assert got.expectation.weight == pytest.approx(want.expectation.weight, rel=1e-13)
+    own = (case.model.own(fitted.expectation.horizon) for fitted in (got, want))
+    assert_same_statistics(*own, rtol=1e-9, atol=1e-10)
+
+
+@every
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+def test_fitting_is_one_step_after_another(case, weighted):
+    """The steps that a kernel takes at once are those of the four functions."""
+    given = {}
+    if weighted:
+        given["sample_weight"] = np.random.default_rng(12).uniform(0.2, 2.0, case.n)
+        given["sample_weight"][3] = 0.0
+    table = case.table(case.observations(13), **given)
+
+    def make_rules():
+        for n_steps in (1, 6):
+            yield StoppingRule(n_steps), StoppingRule(n_steps)
+        for tol in (0.0, 1e-3, 1e-1, np.inf):
+            yield tuple(Tolerance(15, tol, before=-20.0) for _ in range(2))
+
+    for rules in make_rules():
+        got = algebra.fit(case.model, table, rules[0])
+        assert_same_fit(case, got, one_by_one(case.model, table, rules[1]), rules)
+    assert algebra.fit(case.model, table, StoppingRule(0)) == (case.model, None)
+
+
+@every
+def test_an_estimator_fits_one_step_after_another(case, monkeypatch):
+    """Its own M-step and stopping rule included."""
+    X = case.observations(14)
+    estimators = [case.make(6), case.make(30)]
+    if "tol" in case.estimator.get_params():
+        estimators[1].set_params(tol=1e-2)
+    want = [clone(estimator) for estimator in estimators]
+    got = [estimator.fit(X) for estimator in estimators]
+    monkeypatch.setattr(type(case.model), "iterate", Model.iterate)
+    for one, other in zip(got, want, strict=True):
+        other.fit(X)
+        assert (one.n_iter_, one.converged_) == (other.n_iter_, other.converged_)
+        assert_alike(one, other, rtol=1e3 * case.rtol)
+        np.testing.assert_allclose(one.lower_bounds_, other.lower_bounds_, rtol=1e-9)
+        assert one.n_observations_ == other.n_observations_
+
+
+@every
+def test_a_kernel_that_steps_ends_where_it_is_told(case):
+    # Families of the user's own need Python in each step.
+    needs_python = case.name in ("Mixture-Rayleigh", "Mixture-interleaved")
+    if type(case.model).iterate is Model.iterate or needs_python:
+        assert case.model.iterate(case.batch, Limit(3)) is None
+        return
+    for n_steps in (1, 2, 5):
+        taken = case.model.iterate(case.batch, Limit(n_steps))
+        assert len(taken.log_likelihoods) == n_steps
+        again = case.model.iterate(case.batch, Limit(n_steps))
+        assert same(taken.model.parameters, again.model.parameters)
+    levels = taken.log_likelihoods
+    first = abs(levels[1] - levels[0])
+    # The first step after which the change is that small.
+    limit = Limit(5, lambda weight, horizon: 1.5 * first)
+    assert len(case.model.iterate(case.batch, limit).log_likelihoods) == 2
+    limit = Limit(5, lambda weight, horizon: np.inf, before=levels[0])
+    assert len(case.model.iterate(case.batch, limit).log_likelihoods) == 1
+    # A fall is less than any rise, but may be a large change.
+    falls = {"least_change": lambda weight, horizon: 1e-9, "before": levels[0] + 5.0}
+    assert len(case.model.iterate(case.batch, Limit(2, **falls)).log_likelihoods) == 1
+    assert len(case.model.iterate(case.batch, Limit(2, **falls, both_ways=True))[1]) == 2
 
 
 # Models: alignment ----------------------------------------------------------------------------

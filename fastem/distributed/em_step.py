@@ -62,7 +62,10 @@ def maximize(model: Estimator, expectation: Expectation) -> Estimator:
     check_is_fitted(model)
     present = model._model()
     present.check_statistics(expectation.statistics)
-    step = model._maximize(present, expectation)
+    if model._maximize is None:
+        step = present.maximize(expectation.statistics)
+    else:
+        step = model._maximize(present, expectation)
     model._set_model(step)
     model.lower_bound_ = expectation.log_likelihood
     model.n_iter_ = getattr(model, "n_iter_", 0) + 1

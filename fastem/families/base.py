@@ -182,6 +182,10 @@ class Family(ABC):
             )
         return {name: checks.numbers(name, parameters[name]) for name in self.parameter_names}
 
+    def steps_in_kernel(self, packed) -> bool:
+        """Whether a kernel should take whole steps of batch EM, and not Python."""
+        return self.compiled
+
     def horizon(self, packed, total, buffers):
         """The mean size of an observation, if the family's observations have one."""
         return None

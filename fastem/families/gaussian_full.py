@@ -63,6 +63,9 @@ class _Full(Gaussian, covariance_type="full"):
     def refresh(self, packed):
         return all(self.refresh_one(packed, k) for k in range(len(packed.means)))
 
+    def steps_in_kernel(self, packed):
+        return packed.means.shape[1] <= _WIDE
+
     def refresh_one(self, packed, k):
         """Factor component ``k`` anew; False if its covariance is not positive definite."""
         n_columns = packed.means.shape[1]

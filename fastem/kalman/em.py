@@ -80,6 +80,9 @@ class PykalmanSystem(NamedTuple):
             new = _constant_step(self.model, statistics, self.free, self.entries)
         return self._replace(model=self.model.with_parameters(new, trusted=True))
 
+    def iterate(self, sequences, limit, prior=None) -> None:
+        """No kernel takes such steps."""
+
     def with_horizon(self, horizon) -> PykalmanSystem:
         """The same system with ``horizon`` as the lengths of its sequences."""
         return self._replace(model=self.model.with_horizon(horizon))

@@ -10,13 +10,14 @@ from ..data.rows import Table, admit, as_data, read_rows, readable
 from ..families import Family
 from ..families.base import copy_packed
 from ..kernels.mixture import expectation as kernels
+from ..kernels.mixture.iteration import iterate as iterate_kernel
 from ..kernels.mixture.online import LEAST_SHARE
 from ..kernels.mixture.online import online as online_kernel
 from ..kernels.mixture.online_rows import online_rows
 from ..model import Model
-from ..notices import warn_of_dead
+from ..notices import REVIVED, warn_of_dead
 from ..parallel import add_into, chunks, in_order
-from ..statistics import Expectation, Learned, Statistics
+from ..statistics import Expectation, Iterated, Learned, Statistics
 
 __all__ = ["MixtureModel"]
 
@@ -307,6 +308,46 @@ class MixtureModel(WeightedComponents, Model):
         _, mass, buffers = sums
         blocks = self.family.collect(self.packed, mass, buffers)
         return Statistics(mass=mass, **blocks) / mass.sum()
+
+    def iterate(self, data, limit, prior=None) -> Iterated | None:
+        """Steps of batch EM over rows of one chunk, in a kernel."""
+        if prior is not None or not isinstance(data, Table) or not self.family.steps_in_kernel(
+            self.packed
+        ):  # fmt: skip
+            return None
+        if len(self.chunks(*data.X.shape)) != 1:
+            return None
+        table = admit(data, self.family)
+        rows, row_weights, log_base, part = self.read(table.X, table.sample_weight, 0, len(table))
+        is_weighted = table.sample_weight is not None
+        total = float(row_weights.sum() if is_weighted else len(part))
+        if not total > 0:
+            return None
+        constant = 0.0
+        if log_base is not None:
+            constant = float(log_base @ row_weights if is_weighted else log_base.sum())
+        told_dead = np.zeros(len(self.weights), dtype=bool)
+        told_dead[list(self.told_dead)] = True
+        limits = (total, float(limit.least_change(total, None)), float(limit.before))
+
+        def taken(n_steps):
+            packed, weights = copy_packed(self.packed), self.weights.copy()
+            mass, buffers = np.empty(len(weights)), self.family.buffers(packed)
+            log_likelihoods = np.empty(n_steps)
+            n_taken, failed = iterate_kernel(
+                rows, len(part), row_weights, constant, limits, limit.both_ways, told_dead,
+                REVIVED * LEAST_SHARE, weights, packed, mass, buffers, "weights" in self.fixed,
+                self.family.flags(self.fixed), log_likelihoods,
+            )  # fmt: skip
+            if n_taken == 0:
+                return None
+            if failed:
+                return taken(n_taken)
+            horizon = self.family.horizon(packed, total, buffers)
+            model = self._copied(weights=weights, packed=packed)
+            return Iterated(model, log_likelihoods[:n_taken].tolist(), total, horizon)
+
+        return taken(limit.n_steps)
 
     def learn(self, table, rates, batch_size=None, memory=None) -> Learned:
         """Online steps over batches of rows in order; the loop is in a kernel if there are many."""
