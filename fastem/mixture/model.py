@@ -332,7 +332,7 @@ class MixtureModel(WeightedComponents, Model):
 
         def taken(n_steps):
             packed, weights = copy_packed(self.packed), self.weights.copy()
-            mass, buffers = np.empty(len(weights)), self.family.buffers(packed)
+            mass, buffers = np.zeros(len(weights)), self.family.buffers(packed)
             log_likelihoods = np.empty(n_steps)
             n_taken, failed = iterate_kernel(
                 rows, len(part), row_weights, constant, limits, limit.both_ways, told_dead,
