@@ -186,10 +186,10 @@ def measurements(folder):
     yield "digits as sequences, HMM, diag", hmm
     for kind in ("full", "diag"):
         shape = MixtureShape(kind, 500_000, 54, 7, "Covtype")
-        X, what = mixtures.load(shape, folder)
-        if what != "Covtype":
+        if shape.data_name(folder) != "Covtype":
             print("Covtype is not there: not measured (--data is a folder with covtype.npz).")
             return
+        X = mixtures.load(shape, folder)
         # Some indicators are all but constant: without noise of their own scale, the loss of rows
         # held out is that of a few rare ones.
         yield f"Covtype {len(X):,} × 54, mixture, {kind}", partial(mixture, X, shape, 0.1)

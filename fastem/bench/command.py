@@ -14,23 +14,38 @@ def add_to(commands) -> None:
         "bench",
         help="measure this machine, alone or beside other libraries",
         description="Print how many observations a second each model takes on this machine, and "
-        "how far that is from the rate of a matrix product. With --peers, the table against other "
-        "libraries: for each row first that both sides give the same log-likelihood from the same "
-        "start, then the times, interleaved, the best of several.",
+        "how far that is from the rate of a matrix product. With --peers, the tables against other "
+        "libraries, each in a process of its own: for each row first that all sides give the same "
+        "log-likelihood from the same start, then the times, interleaved, the best of several; "
+        "then small inputs; then a sweep over sizes from one row up.",
     )
     parser.add_argument(
         "--peers", action="store_true",
-        help='measure beside other libraries (about ten minutes; pip install "fastem[bench]")',
+        help='measure beside other libraries (about 15 minutes; pip install "fastem[bench]")',
     )  # fmt: skip
     parser.add_argument(
         "--rows", nargs="+", default=[], metavar="WORD",
-        help="only rows whose description contains one of these, such as HMM or hmmlearn",
+        help="only rows whose description contains one of these, such as HMM, hmmlearn, small or "
+        "sweep",
+    )  # fmt: skip
+    parser.add_argument(
+        "--sizes", nargs="+", type=int, default=[], metavar="N",
+        help="only these sizes of the sweep (default 1, 3, 10, 30, ... 100000)",
     )  # fmt: skip
     parser.add_argument("--repeats", type=int, default=3, help="times for each side (default 3)")
     parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="write bench.json and bench.md here"
+        "--out", type=Path, metavar="DIR",
+        help="write bench.json, bench.md and sizes.png here; what is there already and is not "
+        "measured again stays",
+    )  # fmt: skip
+    parser.add_argument(
+        "--resume", action="store_true", help="measure only what is not in the bench.json of --out"
     )
-    parser.add_argument("--readme", type=Path, help="put the table into this Markdown file")
+    parser.add_argument(
+        "--checkout", type=Path, metavar="DIR",
+        help="put all of --out into the README.md, docs/performance.md and docs/figures of a "
+        "checkout",
+    )  # fmt: skip
     parser.add_argument(
         "--data", type=Path, metavar="DIR",
         help="folder with covtype.npz and fashion-mnist/; synthetic data take their place without",
@@ -40,21 +55,25 @@ def add_to(commands) -> None:
 
 def run(options) -> int:
     """Run the command; returns the exit code."""
-    from .rows import chosen
-
     if options.repeats < 1:
         return _refuse("--repeats must be 1 or more.")
-    for name in ("data", "readme"):
+    if any(size < 1 for size in options.sizes):
+        return _refuse("--sizes must be 1 or more.")
+    for name in ("data", "checkout"):
         path = getattr(options, name)
         if path is not None and not path.exists():
             return _refuse(f"--{name}: there is no {path}.")
     if not options.peers:
-        if options.rows or options.readme or options.data:
-            return _refuse("--rows, --readme and --data go with --peers.")
+        if options.rows or options.sizes or options.checkout or options.data or options.resume:
+            return _refuse("--rows, --sizes, --resume, --checkout and --data go with --peers.")
         return _throughput(options)
-    if not chosen(options.rows):
+    if options.out is None and (options.resume or options.checkout):
+        return _refuse("--resume and --checkout take what is in --out: give both.")
+    from . import peer_tables
+
+    if not peer_tables.chosen(options.rows, options.sizes):
         return _refuse(f"no row contains any of {options.rows}.")
-    return _side_by_side(options, chosen(options.rows))
+    return peer_tables.run(options)
 
 
 def _throughput(options):
@@ -65,48 +84,6 @@ def _throughput(options):
     if options.out:
         print(f"wrote {throughput.write(results, options.out)}")
     return 0
-
-
-def _side_by_side(options, rows):
-    from tqdm import tqdm
-
-    from . import machine, peers, table
-    from .compare import compare
-
-    there = peers.installed()
-    wanted = [name for name in there if any(name in row.peers for row in rows)]
-    results = {
-        "machine": machine.describe(),
-        "versions": {name: there[name] for name in wanted if there[name]},
-        "missing": [name for name in wanted if there[name] is None],
-        "failures": [],
-        "rows": [],
-    }
-    for name in results["missing"]:
-        print(f'{name} is not installed: not measured (pip install "fastem[bench]").')
-    rate = results["machine"]["matrix_product_rate"]
-    with tqdm(rows, unit="row") as bar:
-        for row in bar:
-            bar.set_description(f"{row.work}, {row.shape}")
-            found = compare(row, options.data, options.repeats, bar.set_postfix_str)
-            results["rows"].append(found)
-            for message in found["failures"]:
-                results["failures"].append(f"{row.work}, {row.shape}: {message}")
-                bar.write(results["failures"][-1])
-            for peer, it in found["peers"].items():
-                bar.write(f"agree {it['agrees']}: {it['our answer']:.12g} fastem, "
-                          f"{it['answer']:.12g} {peer}")  # fmt: skip
-                bar.write(table.line(found, peer, rate, []))
-            if options.out:
-                table.write(results, options.out)
-    print(table.markdown(results))
-    if options.out:
-        for path in table.write(results, options.out):
-            print(f"wrote {path}")
-    if options.readme:
-        table.write_into(options.readme, table.markdown(results))
-        print(f"wrote {options.readme}")
-    return 1 if results["failures"] else 0
 
 
 def _refuse(message):

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import gc
-import warnings
 from collections.abc import Callable
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from . import peers
-from .rows import OURS, Bar, Row
-from .side import Disagreement, Side, difference
-from .timing import interleave, plan, ratio, seconds
+from .rows import Bar, Posed, Row
+from .side import Disagreement, difference
+from .timing import interleave, plan, ratio
+from .worker import WorkerError, Workers
 
-__all__ = ["agree", "compare", "compare_sides"]
+__all__ = ["agree", "compare", "compare_sides", "prepared"]
 
 
 def compare(
-    row: Row, folder=None, repeats: int = 3, say: Callable[[str], None] = lambda message: None
-) -> dict[str, Any]:
+    row: Row, workers: Workers, folder=None, repeats: int = 3,
+    say: Callable[[str], None] = lambda message: None,
+) -> dict[str, Any]:  # fmt: skip
     """One row of the table, against those of its peers that are installed."""
     there = peers.installed()
     names = [name for name in row.peers if there[name] is not None]
@@ -31,61 +30,73 @@ def compare(
     }  # fmt: skip
     if not names:
         return result
-    with warnings.catch_warnings():
-        # Fits that are stopped on purpose say so, each in its own way.
-        warnings.simplefilter("ignore")
-        problem = row.shape.problem(folder)
-        if row.start_from is not None:
-            problem.start = getattr(peers.find(row.start_from), row.task.replace("_em", "_start"))(
-                problem
-            )
-        ours = OURS[row.task](problem)
-        theirs = {name: getattr(peers.find(name), row.task)(problem) for name in names}
-        bars = {name: row.peers[name] for name in names}
-        result |= {"data": problem.data, **compare_sides(ours, theirs, bars, repeats, say)}
-    gc.collect()
+    start = None
+    if row.start_from is not None:
+        say(f"{row.start_from}: start")
+        start = workers[row.start_from].ask("call", row.start_of, folder)
+    task = Posed(row, folder, start)
+    sides, failures = prepared(workers, ["fastem", *names], task, say)
+    result["failures"] = failures
+    ours = sides.pop("fastem", None)
+    if ours is not None and sides:
+        bars = {name: row.peers[name] for name in sides}
+        try:
+            found = compare_sides(ours, sides, bars, repeats, say)
+        except WorkerError as error:
+            found = {"failures": [str(error)]}
+        found["failures"] = failures + found["failures"]
+        result |= {"data": row.data_name(folder), **found}
+    workers.clear()
     return result
 
 
+def prepared(workers: Workers, libraries, task, say=lambda message: None):
+    """The sides of libraries in their processes, by name, and what failed."""
+    sides, failures = {}, []
+    for name in libraries:
+        say(f"{name}: data")
+        try:
+            sides[name] = workers.side(name, task)
+        except WorkerError as error:
+            failures.append(str(error))
+    return sides, failures
+
+
 def compare_sides(
-    ours: Side, theirs: dict[str, Side], bars: dict[str, Bar], repeats=3,
-    say: Callable[[str], None] = lambda message: None, clock=perf_counter,
+    ours, theirs: dict[str, Any], bars: dict[str, Bar], repeats=3,
+    say: Callable[[str], None] = lambda message: None,
 ) -> dict[str, Any]:  # fmt: skip
     """Agreement and times of all sides; a side that does not agree is not timed, and named."""
     failures = []
+    result = {"iterates": ours.iterates, "failures": failures, "peers": {}}
     say("fastem: first run")
-    warm_ups, our_state = {}, None
-    warm_ups["fastem"], our_state = _first_run(ours, clock)
+    warm_ups = {"fastem": _first_run(ours)}
     sides, agreement, stopped = {"fastem": ours}, {}, {}
     for name, side in theirs.items():
         say(f"{name}: first run, agreement")
         try:
-            warm_ups[name], state = _first_run(side, clock)
-            agreement[name] = agree(name, ours, side, our_state, state)
+            warm_ups[name] = _first_run(side)
+            agreement[name] = agree(name, ours, side)
+            stopped[name] = side.stopped(_first_n_iter(side))
         except Exception as error:
             # Other libraries fail in their own ways; the other rows should not suffer from it.
             failures.append(_failure(name, error))
             continue
         sides[name] = side
-        stopped[name] = bool(side.stopped and side.stopped(state))
-    result = {"iterates": ours.iterates, "failures": failures, "peers": {}}
     if len(sides) == 1:
         return result
     plans = {}
     for name, side in sides.items():
         say(f"{name}: plan")
-        plans[name] = plan(
-            side.run, warm_ups[name], iterates=side.iterates, repeats=repeats, clock=clock
-        )
+        plans[name] = plan(side.seconds, warm_ups[name], iterates=side.iterates, repeats=repeats)
     say("times")
     # The first run counts where it did what the long runs do.
     first = {
-        name: seconds
-        for name, seconds in warm_ups.items()
-        if name in plans and plans[name].more == (2 if sides[name].iterates else None)
+        name: warm_ups[name]
+        for name, side in sides.items()
+        if plans[name].more == _first_n_iter(side)
     }
-    runs = {name: side.run for name, side in sides.items()}
-    times = interleave(runs, plans, first, clock=clock)
+    times = interleave({name: side.seconds for name, side in sides.items()}, plans, first)
     disturbed = [name for name in sides if not times[name].best > 0]
     if disturbed:
         failures.append(
@@ -110,31 +121,32 @@ def compare_sides(
     return result
 
 
-def _first_run(side, clock):
-    """How long the first run took that counts, and its result."""
-    n_iter = 2 if side.iterates else None
+def _first_n_iter(side):
+    return 2 if side.iterates else None
+
+
+def _first_run(side):
+    """How long the first run took that counts."""
     if side.compiles:
-        side.run(n_iter)
-    return seconds(side.run, n_iter, clock=clock)
+        side.seconds(_first_n_iter(side))
+    return side.seconds(_first_n_iter(side))
 
 
 def _failure(name, error):
-    if isinstance(error, Disagreement):
+    if isinstance(error, (Disagreement, WorkerError)):
         return str(error)
     return f"{name} raised {type(error).__name__}: {str(error).strip().splitlines()[0]}"
 
 
-def agree(name: str, ours: Side, side: Side, our_state, state) -> dict[str, Any]:
+def agree(name: str, ours, side) -> dict[str, Any]:
     """Both answers and their difference; raises :class:`Disagreement` if that is too large."""
-    if side.iterates and side.agrees_after != 2:
-        our_state, state = ours.run(side.agrees_after), side.run(side.agrees_after)
-    mine, other = ours.answer(our_state), side.answer(state)
+    n_iter = side.agrees_after if side.iterates else None
+    mine, other = ours.answer(n_iter), side.answer(n_iter)
     gap = difference(mine, other)
-    unfinished = bool(side.stopped and side.stopped(state)) and np.all(mine > other)
+    unfinished = side.stopped(n_iter) and np.all(np.greater(mine, other))
     when = "in the end"
     if side.iterates:
-        count = side.agrees_after
-        when = f"after {count} iterations" if count else "at the start"
+        when = f"after {n_iter} iterations" if n_iter else "at the start"
     if not gap <= side.tolerance and not unfinished:
         raise Disagreement(
             f"fastem and {name} differ by {gap:.2g} (relative; {side.tolerance:.0e} is allowed) "

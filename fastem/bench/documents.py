@@ -48,7 +48,7 @@ class DocumentsShape(NamedTuple):
         # A word that is never seen has no likeliest α above zero; L-BFGS would chase it for ever.
         if not seen.all():
             X, alpha = X[:, seen], alpha[seen]
-        return Problem(self, X, "synthetic", {"alpha": alpha})
+        return Problem(self, X, {"alpha": alpha})
 
 
 def draw(shape: DocumentsShape, seed=0):

@@ -65,7 +65,7 @@ class HMMShape(NamedTuple):
             "means": means + 0.5 * rng.normal(size=(K, D)),
             "covars": 2.0 * covars,
         }
-        return Problem(self, X, "synthetic", start, lengths, _no_prior(self))
+        return Problem(self, X, start, lengths, _no_prior(self))
 
 
 def _no_prior(shape):

@@ -60,7 +60,7 @@ class KalmanShape(NamedTuple):
             "initial_state_mean": np.zeros(d),
             "initial_state_covariance": np.eye(d),
         }
-        return Problem(self, X, "synthetic", start)
+        return Problem(self, X, start)
 
 
 def estimator(problem: Problem, **settings):

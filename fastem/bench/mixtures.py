@@ -12,7 +12,13 @@ from .side import Problem, Side
 
 __all__ = ["MixtureShape", "draw", "em", "load", "start"]
 
-_IMAGES = "fashion-mnist/train-images-idx3-ubyte.gz"
+#: Where a data folder has the real sets.
+_FILES = {
+    "Covtype": "covtype.npz",
+    # So that no variance becomes zero, and no side must be kept from dividing by it.
+    "Covtype with noise": "covtype.npz",
+    "Fashion-MNIST": "fashion-mnist/train-images-idx3-ubyte.gz",
+}
 
 
 class MixtureShape(NamedTuple):
@@ -24,6 +30,8 @@ class MixtureShape(NamedTuple):
     n_components: int
     #: "synthetic", or a real data set where there is a folder that has it.
     data: str = "synthetic"
+    #: The first mean of a component is the mean of so many rows.
+    n_start_rows: int = 1
 
     def __str__(self):
         return f"N={self.n_samples:,} D={self.n_features} K={self.n_components}"
@@ -40,12 +48,18 @@ class MixtureShape(NamedTuple):
             return 2.0 * self.n_samples * per_row * self.n_features
         return 8.0 * self.n_samples * per_row
 
+    def data_name(self, folder=None) -> str:
+        """What the data are: the real set where ``folder`` has it."""
+        is_real = self.data in _FILES and folder and (Path(folder) / _FILES[self.data]).exists()
+        name = self.data if is_real else "synthetic"
+        return f"{name}, uint8" if self.data == "Fashion-MNIST" else name
+
     def problem(self, folder=None) -> Problem:
         """The data, the start and the settings."""
-        X, what = load(self, folder)
+        X = load(self, folder)
         # Real columns may be all but constant.
-        reg_covar = {"Fashion-MNIST, uint8": 1.0, "Covtype": 1e-3}.get(what, 0.0)
-        return Problem(self, X, what, start(X, self), settings={"reg_covar": reg_covar})
+        reg_covar = {"Fashion-MNIST, uint8": 1.0, "Covtype": 1e-3}.get(self.data_name(folder), 0.0)
+        return Problem(self, X, start(X, self), settings={"reg_covar": reg_covar})
 
 
 def draw(n_samples, n_features, n_components, seed=0) -> np.ndarray:
@@ -62,35 +76,36 @@ def draw(n_samples, n_features, n_components, seed=0) -> np.ndarray:
     return X
 
 
-def load(shape: MixtureShape, folder=None, seed=0):
-    """The data of a shape, and what they are: the real set where ``folder`` has it."""
-    folder = Path(folder) if folder else None
-    if shape.data == "Covtype" and folder and (folder / "covtype.npz").exists():
-        stored = np.load(folder / "covtype.npz")
+def load(shape: MixtureShape, folder=None, seed=0) -> np.ndarray:
+    """The data of a shape."""
+    name = shape.data_name(folder)
+    if name.startswith("Covtype"):
+        stored = np.load(Path(folder) / _FILES[name])
         one_hot = [np.eye(4)[stored["wilderness"]], np.eye(40)[stored["soil"]]]
         X = np.concatenate([stored["quantitative"].astype(float), *one_hot], axis=1)
         X = X[np.random.default_rng(seed).permutation(len(X))[: shape.n_samples]]
-        # Columns in one unit: the metres of elevation would swamp the indicators.
-        return np.ascontiguousarray((X - X.mean(axis=0)) / X.std(axis=0).clip(1e-9)), "Covtype"
-    if shape.data == "Fashion-MNIST" and folder and (folder / _IMAGES).exists():
-        with gzip.open(folder / _IMAGES) as file:
+        # Columns in one unit: the meters of elevation would swamp the indicators.
+        X = np.ascontiguousarray((X - X.mean(axis=0)) / X.std(axis=0).clip(1e-9))
+        if name.endswith("noise"):
+            X += np.random.default_rng(seed).normal(scale=0.05, size=X.shape)
+        return X
+    if name == "Fashion-MNIST, uint8":
+        with gzip.open(Path(folder) / _FILES["Fashion-MNIST"]) as file:
             X = np.frombuffer(file.read(), dtype=np.uint8, offset=16).reshape(-1, 784)
-        return X[: shape.n_samples], "Fashion-MNIST, uint8"
+        return X[: shape.n_samples]
     X = draw(shape.n_samples, shape.n_features, shape.n_components, seed)
-    if shape.data == "Fashion-MNIST":
-        return np.clip(X * 20 + 128, 0, 255).astype(np.uint8), "synthetic, uint8"
-    return X, "synthetic"
+    return np.clip(X * 20 + 128, 0, 255).astype(np.uint8) if name.endswith("uint8") else X
 
 
 def start(X, shape: MixtureShape, seed=0) -> dict[str, np.ndarray]:
-    """Parameters to start from: rows of the data, and the data's variances."""
+    """Parameters to start from: rows of the data, or means of some, and the data's variances."""
     rng = np.random.default_rng(seed)
     sample = np.asarray(X[rng.choice(len(X), min(len(X), 20_000), replace=False)], dtype=float)
     K, D = shape.n_components, shape.n_features
     precisions = 1.0 / (sample.var(axis=0) + max(1e-6, 1e-2 * sample.var()))
     return {
         "weights_init": np.full(K, 1.0 / K),
-        "means_init": sample[:K].copy(),
+        "means_init": sample[: K * shape.n_start_rows].reshape(K, -1, D).mean(axis=1),
         "precisions_init": {
             "full": np.broadcast_to(np.diag(precisions), (K, D, D)).copy(),
             "tied": np.diag(precisions),

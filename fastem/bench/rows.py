@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from . import documents, hidden_markov, kalman, mixtures
+from . import documents, hidden_markov, kalman, mixtures, peers
 from .documents import DocumentsShape
 from .hidden_markov import HMMShape
 from .kalman import KalmanShape
 from .mixtures import MixtureShape
+from .side import Side
 
-__all__ = ["OURS", "ROWS", "Bar", "Row", "chosen"]
+__all__ = ["OURS", "ROWS", "Bar", "Posed", "Row", "chosen"]
 
 #: How fastem does each task.
 OURS = {
@@ -44,6 +45,34 @@ class Row(NamedTuple):
     def __str__(self):
         return f"{self.work}, {self.shape}, {' '.join(self.peers)}"
 
+    def data_name(self, folder=None) -> str:
+        """What the data are."""
+        named = getattr(self.shape, "data_name", None)
+        return named(folder) if named else "synthetic"
+
+    def start_of(self, folder=None):
+        """The start of the peer that all sides take it from; in the process of that peer."""
+        start = getattr(peers.find(self.start_from), self.task.replace("_em", "_start"))
+        return start(self.shape.problem(folder))
+
+
+class Posed(NamedTuple):
+    """A row with its data, as a task for the process of a library."""
+
+    row: Row
+    folder: Any = None
+    #: Takes the place of the start of the shape.
+    start: Any = None
+
+    def side(self, library: str) -> Side:
+        """How a library, or fastem, does it."""
+        problem = self.row.shape.problem(self.folder)
+        if self.start is not None:
+            problem.start = self.start
+        if library == "fastem":
+            return OURS[self.row.task](problem)
+        return getattr(peers.find(library), self.row.task)(problem)
+
 
 def _row(work, task, shape, start_from=None, **bars):
     """A row; of each peer, the arguments of its :class:`Bar`."""
@@ -53,6 +82,15 @@ def _row(work, task, shape, start_from=None, **bars):
 def _mixture(shape, *bar, **others):
     work = f"GMM {shape.covariance_type}"
     return _row(work, "mixture_em", shape, **{"scikit-learn": bar}, **others)
+
+
+def _armadillo(shape, *bar):
+    """Armadillo takes doubles alone, and has no ``reg_covar``: rows of its own.
+
+    Its start is such that no component is left with a single row, whose variances would be zero.
+    """
+    shape = shape._replace(n_start_rows=100)
+    return _row(f"GMM {shape.covariance_type}", "mixture_em", shape, Armadillo=bar)
 
 
 def _hmm(shape, hmmlearn=(), **others):
@@ -76,6 +114,10 @@ ROWS = [
     _mixture(MixtureShape("spherical", 200_000, 16, 16)),
     # Of full covariances mlpack's start is another in each call, so that it cannot be shared.
     _row("GMM diag", "mixture_em", MixtureShape("diag", 200_000, 16, 16), "mlpack", mlpack=()),
+    _armadillo(MixtureShape("diag", 500_000, 54, 7, "Covtype with noise"), 3, 6),
+    _armadillo(MixtureShape("diag", 60_000, 784, 10), 2.5, 5),
+    _armadillo(MixtureShape("full", 200_000, 16, 16), 9, 20),
+    _armadillo(MixtureShape("diag", 200_000, 16, 16), 5, 10),
     _hmm(HMMShape(2000, 50, 4, 4), (40, 80), dynamax=(10, 20), pomegranate=()),
     _hmm(HMMShape(2000, 50, 16, 8), (25, 50), dynamax=(18, 30)),
     _hmm(HMMShape(1, 100_000, 8, 4), (9, 15), dynamax=(25, 40)),

@@ -17,8 +17,6 @@ class Problem:
 
     shape: Any
     X: Any
-    #: What the data are.
-    data: str
     #: The parameters to start from, or to use.
     start: dict[str, np.ndarray]
     lengths: np.ndarray | None = None
@@ -46,6 +44,8 @@ class Side:
     stopped: Callable[[Any], bool] | None = None
     #: What must be known to read the numbers.
     note: str = ""
+    #: How many calls a run makes; times are those of one.
+    n_calls: int = 1
 
 
 class Disagreement(Exception):

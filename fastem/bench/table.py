@@ -1,13 +1,34 @@
-"""The results as Markdown and JSON, and into README."""
+"""The results as Markdown: the whole of it, and what a reader of README can take in."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-__all__ = ["BEGIN", "END", "line", "markdown", "write", "write_into"]
+from . import picture, results
 
-BEGIN, END = "<!-- benchmark table: generated -->", "<!-- end of benchmark table -->"
+__all__ = [
+    "SHOWN", "SUMMARY", "TABLE", "everything", "failures", "line", "lines_of", "markdown",
+    "small_markdown", "summary", "sweep_markdown", "write", "write_into", "write_into_checkout",
+]  # fmt: skip
+
+#: The names of the places that are written into: of the rows in README, and of the whole table.
+SUMMARY, TABLE = "benchmark summary", "benchmark table"
+#: In the folder of the results, and in docs/figures.
+_PICTURE = "sizes.png"
+
+#: What README shows: the part, words that its name begins with, and the peer.
+SHOWN = [
+    ("rows", "GMM full, N=200,000 D=16 K=16, scikit-learn", "scikit-learn"),
+    ("rows", "GMM diag, N=60,000 D=784 K=10, Armadillo", "Armadillo"),
+    ("rows", "HMM diag Gaussian, 2,000 × T=50 K=4 D=4, hmmlearn", "hmmlearn"),
+    ("rows", "HMM diag Gaussian, 1 × T=100,000 K=64 D=4", "dynamax"),
+    ("rows", "Kalman EM, 1 × T=2,000 d=5 p=10", "pykalman"),
+    ("rows", "Kalman smoothing, 1 × T=20,000 d=5 p=10, 10% missing", "statsmodels"),
+    ("rows", "compound Dirichlet, whole fit to 1e-8, N=100,000 D=10", "SciPy"),
+    ("small", "small, GaussianMixture.predict, 1 row", "scikit-learn"),
+]
 
 _HEAD = [
     "work", "shape", "data", "peer", "its seconds", "fastem", "ratio (spread)", "bar", "goal",
@@ -15,17 +36,18 @@ _HEAD = [
 ]  # fmt: skip
 
 
-def markdown(results: dict) -> str:
-    """The table, a line for each row and peer; what was not measured is said below it."""
+# The rows ----------------------------------------------------------------------------------
+
+
+def markdown(found: dict) -> str:
+    """The table of the rows, a line for each row and peer, and the notes below it."""
     lines = [_cells(_HEAD), _cells(["---"] * len(_HEAD))]
     notes: list[str] = []
-    rate = results["machine"]["matrix_product_rate"]
-    for row in results["rows"]:
+    for row in found["rows"]:
         for peer in row["peers"]:
-            lines.append(line(row, peer, rate, notes))
+            lines.append(line(row, peer, found["machine"]["matrix_product_rate"], notes))
     for number, note in enumerate(notes, 1):
         lines += ["", f"{number}. {note[:1].upper()}{note[1:]}."]
-    lines += ["", *_below(results)]
     return "\n".join(lines)
 
 
@@ -38,13 +60,6 @@ def line(row: dict, peer: str, rate: float, notes: list[str]) -> str:
             notes.append(it["note"])
         name = f"{peer} ({notes.index(it['note']) + 1})"
     more = "> " if it["stopped"] else ""
-    verdict = ""
-    if it["ratio"] < 1:
-        verdict = "**slower** "
-    elif it["bar"] is not None and it["ratio"] < it["bar"]:
-        verdict = "**below bar** "
-    least, most = it["spread"]
-    ratio = f"{verdict}{more}{_times(it['ratio'])} ({_number(least)}–{_number(most)})"
     agreement = "stopped before the end" if it["stopped"] else _agreement(it)
     flops = row["useful_flops"]
     # Scoring, decoding and smoothing do less than the iteration that the operations are those of.
@@ -52,29 +67,194 @@ def line(row: dict, peer: str, rate: float, notes: list[str]) -> str:
     return _cells(
         [
             row["work"], row["shape"], row["data"], name, f"{more}{it['seconds']:.4g}",
-            f"{row['seconds']:.4g}", ratio, _times(it["bar"]), _times(it["goal"]), agreement, share,
+            f"{row['seconds']:.4g}", _ratio(it, more), _times(it["bar"]), _times(it["goal"]),
+            agreement, share,
         ]
     )  # fmt: skip
 
 
-def _below(results):
-    machine = results["machine"]
-    for message in results["failures"]:
+def _ratio(it, more=""):
+    verdict = ""
+    if it["ratio"] < 1:
+        verdict = "**slower** "
+    elif it["bar"] is not None and it["ratio"] < it["bar"]:
+        verdict = "**below bar** "
+    least, most = it["spread"]
+    return f"{verdict}{more}{_times(it['ratio'])} ({_number(least)}–{_number(most)})"
+
+
+# Small inputs ------------------------------------------------------------------------------
+
+
+def small_markdown(found: dict) -> str:
+    """The table of small inputs; bars without a peer are times."""
+    head = ["work", "shape", "peer", "its time", "fastem", "ratio (spread)", "bar", "goal"]
+    return _table(head, [_small_cells(row) for row in found["small"] if "seconds" in row])
+
+
+def _small_cells(row):
+    ours = _time(row["seconds"])
+    if row["peer"] is None:
+        over = "**above bar** " if row["seconds"] > row["bar"] else ""
+        return [row["work"], row["shape"], "–", "–", f"{over}{ours}", "–", _time(row["bar"]),
+                _time(row["goal"])]  # fmt: skip
+    return [row["work"], row["shape"], row["peer"], _time(row["peer seconds"]), ours, _ratio(row),
+            _times(row["bar"]), _times(row["goal"])]  # fmt: skip
+
+
+# The sweep ---------------------------------------------------------------------------------
+
+
+def sweep_markdown(found: dict) -> str:
+    """For each estimator where it leads least, and every cell that is slower than the peer."""
+    curves = [curve for curve in found["sweep"] if curve["cells"]]
+    lines = []
+    for estimator in dict.fromkeys(curve["estimator"] for curve in curves):
+        cells = [
+            (cell["ratio"], curve, cell)
+            for curve in curves
+            if curve["estimator"] == estimator
+            for cell in curve["cells"]
+        ]
+        ratios = sorted(ratio for ratio, _, _ in cells)
+        least, curve, cell = min(cells, key=lambda it: it[0])
+        n_slower = sum(ratio < 1 for ratio in ratios)
+        lines.append(
+            [estimator, curve["peer"], str(len(cells)), _times(ratios[len(ratios) // 2]),
+             f"{_times(least)}: `{curve['method']}`, {cell['size']:,}", str(n_slower)]
+        )  # fmt: skip
+    head = ["estimator", "peer", "cells", "median ratio", "least ratio", "slower"]
+    text = _table(head, lines)
+    slower = [
+        [curve["estimator"], f"`{curve['method']}`", f"{cell['size']:,}",
+         _time(cell["peer seconds"]), _time(cell["seconds"]), _ratio({**cell, "bar": None})]
+        for curve in curves for cell in curve["cells"] if cell["ratio"] < 1
+    ]  # fmt: skip
+    if not slower:
+        return f"{text}\n\nNo cell is slower than the peer."
+    head = ["slower", "method", "size", "its time", "fastem", "ratio (spread)"]
+    return f"{text}\n\n{_table(head, slower)}"
+
+
+# Together ----------------------------------------------------------------------------------
+
+
+def everything(found: dict) -> str:
+    """All that was measured."""
+    parts = []
+    if any(row["peers"] for row in found["rows"]):
+        parts.append(markdown(found))
+    if any("seconds" in row for row in found["small"]):
+        parts.append(f"**Small inputs**\n\n{small_markdown(found)}")
+    if any(curve["cells"] for curve in found["sweep"]):
+        parts.append(f"**From one row up**\n\n{sweep_markdown(found)}")
+    return "\n\n".join([*parts, "\n".join(_below(found))])
+
+
+def summary(found: dict) -> str:
+    """The rows that README shows, and how many of all are slower than the peer."""
+    lines = []
+    for part, begins, peer in SHOWN:
+        for row in found[part]:
+            if row["name"].startswith(begins) and "seconds" in row:
+                lines.append(_summary_cells(row, peer))
+    head = ["work", "shape", "beside", "its time", "fastem", "ratio"]
+    return f"{_table(head, lines)}\n\n{_verdict(found)}\n\n{_measured_on(found['machine'])}"
+
+
+def _summary_cells(row, peer):
+    it = row["peers"].get(peer) if "peers" in row else {**row, "seconds": row["peer seconds"]}
+    if it is None:
+        return [row["work"], row["shape"], peer, "not measured", _time(row["seconds"]), "–"]
+    return [row["work"], row["shape"], peer, _time(it["seconds"]), _time(row["seconds"]),
+            f"**{_times(it['ratio'])}**"]  # fmt: skip
+
+
+def _verdict(found):
+    """In how many comparisons fastem is slower."""
+    slower, total = [], 0
+    for name, ratio in _ratios(found):
+        total += 1
+        if ratio < 1:
+            slower.append(f"{name} ({_times(ratio)})")
+    which = "none" if not slower else f"{len(slower)}"
+    few = f": {', '.join(slower)}" if 0 < len(slower) <= 8 else ""
+    return (
+        f"Of {total} comparisons, from one row to {_largest(found)}, {which} came out slower{few}."
+    )
+
+
+def _largest(found):
+    sizes = [cell["size"] for curve in found["sweep"] for cell in curve["cells"]]
+    return f"{max([500_000, *sizes]):,}"
+
+
+def _ratios(found) -> Iterator[tuple[str, float]]:
+    for row in found["rows"]:
+        for peer, it in row["peers"].items():
+            yield f"{row['work']}, {row['shape']}, {peer}", it["ratio"]
+    for row in found["small"]:
+        if "ratio" in row:
+            yield f"{row['work']}, {row['shape']}", row["ratio"]
+    for curve in found["sweep"]:
+        for cell in curve["cells"]:
+            yield f"{curve['estimator']} `{curve['method']}` at {cell['size']:,}", cell["ratio"]
+
+
+def lines_of(part: str, it: dict, machine: dict) -> list[str]:
+    """What to print of something that was just measured."""
+    said = [f"{it['name']}: {message}" for message in it["failures"]]
+    if part == "rows":
+        for peer, found in it["peers"].items():
+            said.append(f"agree {found['agrees']}: {found['our answer']:.12g} fastem, "
+                        f"{found['answer']:.12g} {peer}")  # fmt: skip
+            said.append(line(it, peer, machine["matrix_product_rate"], []))
+    elif part == "small" and "seconds" in it:
+        said.append(_cells(_small_cells(it)))
+    elif part == "sweep" and it["cells"]:
+        ratios = " ".join(f"{cell['size']:,}: {_times(cell['ratio'])}" for cell in it["cells"])
+        said.append(f"{it['name']}: {ratios}")
+    return said
+
+
+def failures(found: dict) -> list[str]:
+    """What could not be measured, and why."""
+    return [
+        f"{it['name']}: {message}"
+        for part in results.PARTS
+        for it in found[part]
+        for message in it["failures"]
+    ]
+
+
+def _below(found):
+    for message in failures(found):
         yield f"**Not measured:** {message}"
         yield ""
-    if results["missing"]:
-        yield f"Not installed, and so not measured: {', '.join(results['missing'])}."
+    if found["missing"]:
+        yield f"Not installed, and so not measured: {', '.join(found['missing'])}."
         yield ""
-    versions = {**machine["versions"], **results["versions"]}
+    machine = found["machine"]
+    versions = {**machine["versions"], **found["versions"]}
     named = ", ".join(f"{name} {number}" for name, number in versions.items() if number)
     yield (
-        f"Measured on {machine['cpu']}, {machine['cores']} cores, Python {machine['python']}; "
-        f"{named}; matrix product {machine['matrix_product_rate'] / 1e9:.0f} GF/s."
+        f"{_measured_on(machine)[:-1]}, Python {machine['python']}; {named}; matrix product "
+        f"{machine['matrix_product_rate'] / 1e9:.0f} GF/s."
     )
+
+
+def _measured_on(machine):
+    busy = machine.get("busy", 0.0)
+    others = f", while other programs used {busy:.0%} of them" if busy > 0.05 else ""
+    return f"Measured on {machine['cpu']}, {machine['cores']} cores{others}."
 
 
 def _cells(cells):
     return f"| {' | '.join(cells)} |"
+
+
+def _table(head, lines):
+    return "\n".join(map(_cells, [head, ["---"] * len(head), *lines]))
 
 
 def _number(value):
@@ -82,7 +262,20 @@ def _number(value):
 
 
 def _times(value):
-    return "–" if value is None else f"{_number(float(value)).removesuffix('.0')}×"
+    if value is None:
+        return "–"
+    if value < 1:
+        return f"{value:.2f}×"
+    return f"{_number(float(value)).removesuffix('.0')}×"
+
+
+def _time(value):
+    if value is None:
+        return "–"
+    for unit, name in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if value >= unit or name == "µs":
+            return f"{value / unit:.3g} {name}"
+    raise AssertionError
 
 
 def _agreement(it):
@@ -90,21 +283,43 @@ def _agreement(it):
     return f"{max(it['agreement'], 1e-16):.0e}{when}"
 
 
-def write(results: dict, folder) -> list[Path]:
-    """``bench.json`` and ``bench.md`` in a folder; their paths."""
+# Files -------------------------------------------------------------------------------------
+
+
+def write(found: dict[str, Any], folder) -> list[Path]:
+    """``bench.json``, ``bench.md`` and the picture in a folder; their paths."""
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    as_json, as_markdown = folder / "bench.json", folder / "bench.md"
-    as_json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    as_markdown.write_text(markdown(results) + "\n", encoding="utf-8")
-    return [as_json, as_markdown]
+    paths = [results.save(found, folder), folder / "bench.md"]
+    paths[1].write_text(everything(found) + "\n", encoding="utf-8")
+    return paths + _write_picture(found, folder)
 
 
-def write_into(path, table: str) -> None:
-    """Put the table between the marks in a Markdown file."""
+def _write_picture(found, folder):
+    curves = [curve for curve in found["sweep"] if curve["cells"]]
+    if not curves:
+        return []
+    try:
+        return [picture.draw(curves, Path(folder) / _PICTURE)]
+    except ImportError:
+        print('matplotlib is not installed: no picture (pip install "fastem[bench]").')
+        return []
+
+
+def write_into_checkout(found: dict, root) -> list[Path]:
+    """README, the page on performance, and the picture; their paths."""
+    root = Path(root)
+    readme, page = root / "README.md", root / "docs" / "performance.md"
+    write_into(readme, SUMMARY, summary(found))
+    write_into(page, TABLE, everything(found))
+    return [readme, page, *_write_picture(found, root / "docs" / "figures")]
+
+
+def write_into(path, name: str, text: str) -> None:
+    """Put a text between the marks of a name in a Markdown file."""
     path = Path(path)
-    text = path.read_text(encoding="utf-8")
-    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
-        raise ValueError(f"{path} must have {BEGIN} and, below, {END}, once each.")
-    head, rest = text.split(BEGIN)
-    path.write_text(f"{head}{BEGIN}\n{table}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+    begin, end = f"<!-- {name}: generated -->", f"<!-- end of {name} -->"
+    old = path.read_text(encoding="utf-8")
+    if old.count(begin) != 1 or old.count(end) != 1 or old.index(begin) > old.index(end):
+        raise ValueError(f"{path} must have {begin} and, below, {end}, once each.")
+    head, rest = old.split(begin)
+    path.write_text(f"{head}{begin}\n{text}\n{end}{rest.split(end)[1]}", encoding="utf-8")

@@ -14,9 +14,10 @@ from .compiling import compiled
 from .documents import DocumentsShape
 from .hidden_markov import HMMShape
 from .kalman import KalmanShape
+from .measured import Measured
 from .mixtures import MixtureShape
 from .side import Problem, Side
-from .timing import interleave, plan, seconds
+from .timing import interleave, plan
 
 __all__ = ["TASKS", "Task", "measure", "text", "write"]
 
@@ -109,9 +110,10 @@ def _n_iter(side):
 
 
 def _one(task, work, side, repeats):
-    warm_up, _ = seconds(side.run, _n_iter(side))
-    how = plan(side.run, warm_up, iterates=side.iterates, repeats=repeats, budget=2.0)
-    best = interleave({"": side.run}, {"": how})[""].best
+    timed = Measured(side).seconds
+    warm_up = timed(_n_iter(side))
+    how = plan(timed, warm_up, iterates=side.iterates, repeats=repeats, budget=2.0)
+    best = interleave({"": timed}, {"": how})[""].best
     return {
         "model": task.model, "work": work, "shape": str(task.shape), "seconds": best,
         "observations per second": task.shape.n_observations * _steps(task.shape) / best,

@@ -1,6 +1,6 @@
 """Timing that a busy machine disturbs least: interleaved, best of several, differences of fits.
 
-Every function takes the clock as an argument, so that its arithmetic can be tested.
+Runs are timed by whoever makes them, or by a clock that is an argument: arithmetic can be tested.
 """
 
 from __future__ import annotations
@@ -63,18 +63,19 @@ class Times(NamedTuple):
 
 
 def plan(
-    run: Callable, warm_up: float, *, iterates=True, repeats=3, budget=40.0, clock=perf_counter
-) -> Plan:
+    timed: Callable[[int | None], float] | None, warm_up: float, *, iterates=True, repeats=3,
+    budget=40.0,
+) -> Plan:  # fmt: skip
     """How to measure a side within a budget of seconds.
 
-    ``warm_up`` is how long a run, of two iterations if it iterates, took.
+    ``timed(n)`` makes a run of n iterations and returns its seconds; ``warm_up`` is how long a run,
+    of two iterations if it iterates, took.
     """
     if not iterates:
         return Plan(None, None, _affordable(warm_up, repeats, budget))
     few, more, cost = 1, 2, 2.0 * warm_up
     if warm_up < _SLOW:
-        short, _ = seconds(run, few, clock=clock)
-        long, _ = seconds(run, 5, clock=clock)
+        short, long = timed(few), timed(5)
         each = max((long - short) / 4, 1e-6)
         extra = min(max(math.ceil(_DIFFERENCE / each), 1), _MOST_ITERATIONS)
         more = few + extra
@@ -87,31 +88,30 @@ def _affordable(cost, repeats, budget):
 
 
 def interleave(
-    sides: dict[str, Callable],
+    sides: dict[str, Callable[[int | None], float]],
     plans: dict[str, Plan],
     first: dict[str, float] | None = None,
-    *,
-    clock=perf_counter,
 ) -> dict[str, Times]:
     """Times of all sides, taken in turns: what disturbs the machine disturbs all of them.
 
-    ``first`` has the first long run of those sides that have made it already.
+    ``sides`` has functions as :func:`plan` takes them, by name; ``first`` the seconds of the first
+    long run of those sides that have made it already.
     """
     taken = dict(first or {})
     times = {
         name: Times([], [], 1 if p.few is None else p.more - p.few) for name, p in plans.items()
     }
     for turn in range(max(p.repeats for p in plans.values())):
-        for name, run in sides.items():
+        for name, timed in sides.items():
             how = plans[name]
             if turn >= how.repeats:
                 continue
             long = taken.pop(name, None)
             if long is None:
-                long, _ = seconds(run, how.more, clock=clock)
+                long = timed(how.more)
             times[name].long.append(long)
             if how.few is not None:
-                times[name].short.append(seconds(run, how.few, clock=clock)[0])
+                times[name].short.append(timed(how.few))
     return times
 
 
