@@ -253,7 +253,7 @@ class GaussianMixtureEmissions(GaussianEmissions):
                 within = kmeans(
                     found.X[mine], self.n_mix, n_init=10, random_state=seed, sample_weight=weights
                 )
-                means.append(np.asarray(within.cluster_centers_, dtype=float))
+                means.append(np.asarray(within.centers, dtype=float))
             else:
                 means.append(random_state.multivariate_normal(middle, matrix, size=self.n_mix))
         return np.stack(means)

@@ -109,8 +109,8 @@ def _cluster(table, n_clusters, seed, n_init):
     found = kmeans(
         table.X, n_clusters, n_init=n_init, random_state=seed, sample_weight=table.sample_weight
     )
-    centers = np.asarray(found.cluster_centers_, dtype=float)
-    return Clusters(table.X, table.sample_weight, found.labels_, centers)
+    centers = np.asarray(found.centers, dtype=float)
+    return Clusters(table.X, table.sample_weight, found.labels, centers)
 
 
 def _rows(table, which):

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .. import checks
-from ..clustering import kmeans, one_thread_if_small
+from ..clustering import kmeans, seeds
 from ..data.batches import check_total
 from ..data.remote import sample_of
 from ..data.rows import Table, check_rows, is_stream
@@ -171,8 +171,6 @@ class BaseMixture(MixtureEstimator, RowEstimator):
 
         The third result is the share of the weight of the rows that have responsibilities.
         """
-        from sklearn.cluster import kmeans_plusplus
-
         X, n_components = sample.X, self.n_components
         n_rows = len(X)
         middle = np.asarray(X[: min(n_rows, 65536)], dtype=float).mean(axis=0)
@@ -189,19 +187,18 @@ class BaseMixture(MixtureEstimator, RowEstimator):
                 X, n_components, n_init=1, random_state=random_state,
                 sample_weight=sample.sample_weight,
             )  # fmt: skip
-            labels = found.labels_
+            labels = found.labels
 
             def one_hot(start, stop):
                 return np.eye(n_components)[labels[start:stop]]
 
-            return one_hot, np.asarray(found.cluster_centers_, dtype=float), 1.0
+            return one_hot, np.asarray(found.centers, dtype=float), 1.0
         if self.init_params == "random_from_data":
             chosen = random_state.choice(n_rows, size=n_components, replace=False)
         else:
-            with one_thread_if_small(X, n_components):
-                _, chosen = kmeans_plusplus(
-                    X, n_components, sample_weight=sample.sample_weight, random_state=random_state
-                )
+            chosen = seeds(
+                X, n_components, random_state=random_state, sample_weight=sample.sample_weight
+            )
 
         def single(start, stop):
             return (np.arange(start, stop)[:, None] == chosen).astype(float)
