@@ -13,6 +13,7 @@ from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -22,6 +23,7 @@ from .data.batches import beginning, check_total, in_batches
 from .data.remote import Remote
 from .data.rows import Stream, Table, is_stream, readable
 from .data.sequences import Sequences
+from .learner import Learner, PredictingLearner
 from .learning_rate import Clock
 from .model import Model
 from .remembering import Memory
@@ -284,6 +286,47 @@ class Estimator(BaseEstimator):
             self._after_learning(last)
         return self
 
+    # One observation after another -------------------------------------------------------------
+
+    def learner(self) -> Learner:
+        """An object that learns from single observations, each in microseconds.
+
+        It begins with the present model, and leaves this estimator as it is; ``learner.model()`` is
+        the estimator that ``partial_fit`` would have made, called once for each observation.
+
+        Returns
+        -------
+        Learner
+
+        Raises
+        ------
+        NotFittedError
+            If there is no model yet: call ``fit`` or ``partial_fit`` with the first observations.
+        """
+        return (PredictingLearner if self._predicts_one else Learner)(self)
+
+    #: Whether there is something to predict of an observation: :meth:`_predict_one`.
+    _predicts_one = False
+
+    def _one(self, x) -> Any:
+        """One observation as the data of a call."""
+        if isinstance(x, (list, tuple)):
+            x = np.asarray(x)
+        if np.ndim(x) > 2:
+            raise ValueError(
+                f"One sequence is taken at a time, an array of steps by columns; got the shape "
+                f"{np.shape(x)}."
+            )
+        return x
+
+    def _score_one(self, X) -> float:
+        """The log-likelihood of an observation, from :meth:`_one`."""
+        return self.score_samples(X)[0]
+
+    def _predict_one(self, X) -> Any:
+        """The hidden variable of an observation, from :meth:`_one`."""
+        return int(self.predict(X)[0])
+
     def _online_tables(self, data, started):
         """The tables to learn from, and a table for the initialization, None if ``started``.
 
@@ -477,6 +520,13 @@ class RowEstimator(DensityMixin, Estimator):
             return checked
 
         return Stream(X, check, once=once)
+
+    def _one(self, x):
+        # A row of a sparse matrix has two dimensions.
+        X = x if sparse.issparse(x) else np.asarray(x)[None]
+        if X.ndim != 2 or X.shape[0] != 1:
+            raise ValueError(f"One row is taken at a time; got the shape {np.shape(x)}.")
+        return X
 
     def _checked(self, X):
         """The rows of an array for a model that is fitted."""

@@ -13,7 +13,8 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-__all__ = ["DEFAULT_RATE", "Clock", "Decay", "batch_weights", "rates", "schedule", "step_size"]
+__all__ = ["DEFAULT_RATE", "Clock", "Decay", "batch_weights", "next_rate", "rates", "schedule",
+           "step_size"]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,12 @@ DEFAULT_RATE = "auto"
 # requires, and the first observations cannot undo an initialization from a few of them.
 _OFFSET, _EXPONENT = 100.0, 0.75
 # Terms of log(1 - x) = -Σ x^j / j; x is 0.032 at most, so that the next term is below rounding.
-_TERMS = np.arange(1, 12)
+_N_TERMS = 11
+_TERMS = np.arange(1, _N_TERMS + 1)
+#: For each term the power of n in its integral, and that power times the number of the term.
+_POWERS = [(1.0 - _EXPONENT * j, (1.0 - _EXPONENT * j) * j) for j in range(1, _N_TERMS + 1)]
+#: A term below this share of the sum of those before changes no bit of it.
+_NEGLIGIBLE = 1e-17
 
 
 class Clock(NamedTuple):
@@ -84,6 +90,9 @@ def schedule(
         The weight of a whole batch.
     """
     weights = np.asarray(weights, dtype=float)
+    if len(weights) == 1:
+        eta, after = next_rate(learning_rate, clock, float(weights[0]), size)
+        return np.array([eta]), after
     shares = weights / size
     if isinstance(learning_rate, str) and learning_rate == "auto":
         before = clock.observations + np.cumsum(weights) - weights
@@ -96,6 +105,20 @@ def schedule(
         etas = np.multiply(etas, shares, out=np.zeros_like(etas), where=shares > 0)
     done = clock.steps + float(shares.sum())
     return etas, Clock(round(done, 9), clock.observations + float(weights.sum()))
+
+
+def next_rate(learning_rate, clock: Clock, weight: float, size: float) -> tuple[float, Clock]:
+    """As :func:`schedule` for one batch, in plain numbers: the rate, and the clock after it."""
+    steps, observations = clock
+    share = weight / size
+    if isinstance(learning_rate, str) and learning_rate == "auto":
+        eta = _automatic_rate(observations, weight)
+    else:
+        # An infinite rate is batch EM on any batch that weighs something.
+        eta = _rate_at(learning_rate, math.floor(steps + 1e-9) + 1) * share if share > 0 else 0.0
+    steps += share
+    # Whole steps need no rounding, which takes its time.
+    return eta, Clock(steps if steps % 1.0 == 0.0 else round(steps, 9), observations + weight)
 
 
 def batch_weights(n: int, size: int, sample_weight: np.ndarray | None = None) -> np.ndarray:
@@ -112,26 +135,49 @@ def step_size(eta: float) -> float:
 
 
 def _rates_at(learning_rate, steps):
-    if isinstance(learning_rate, Decay):
+    if isinstance(learning_rate, Decay) and len(steps) > 1:
         values = learning_rate.eta0 / steps.astype(float) ** learning_rate.beta
-    elif callable(learning_rate):
-        rate = cast("Callable[[int], float]", learning_rate)
-        values = np.array([float(rate(int(t))) for t in steps])
+        if (values > 0).all():
+            return values
+    if callable(learning_rate):
+        return np.array([_rate_at(learning_rate, int(t)) for t in steps], dtype=float)
+    return np.full(len(steps), _rate_at(learning_rate, steps[0])) if len(steps) else np.empty(0)
+
+
+def _rate_at(learning_rate, step):
+    """The rate of a whole batch at a step, checked."""
+    if callable(learning_rate):
+        value = float(cast("Callable[[int], float]", learning_rate)(step))
     elif isinstance(learning_rate, Real) and not isinstance(learning_rate, bool):
-        values = np.full(len(steps), float(learning_rate))
+        value = float(learning_rate)
     else:
         raise TypeError(
             "learning_rate must be 'auto', a number, a function of the step 1, 2, ..., or "
             f"fastem.Decay; got {learning_rate!r}."
         )
-    wrong = ~(values > 0)
-    if wrong.any():
-        at = int(np.argmax(wrong))
+    if not value > 0:
         raise ValueError(
-            f"The learning rate must be positive; at step {steps[at]} it is {values[at]}. "
+            f"The learning rate must be positive; at step {step} it is {value}. "
             "A rate near zero leaves the model alone; infinity is batch EM on each batch."
         )
-    return values
+    return value
+
+
+def _automatic_rate(before, weight):
+    """As ``_automatic`` for one batch."""
+    start = before + _OFFSET
+    logarithm, rho = math.log1p(weight / start), start**-_EXPONENT
+    power_of_start, exponent = start, 0.0
+    for power, divisor in _POWERS:
+        power_of_start *= rho
+        term = power_of_start * math.expm1(power * logarithm) / divisor
+        exponent += term
+        if term < _NEGLIGIBLE * exponent:
+            break
+    try:
+        return math.expm1(exponent)
+    except OverflowError:
+        return math.inf
 
 
 def _automatic(before, weights):

@@ -6,7 +6,7 @@ import numpy as np
 
 from . import checks
 
-__all__ = ["LONGEST_TABLE", "Lengths"]
+__all__ = ["LONGEST_TABLE", "Lengths", "RunningLengths"]
 
 #: Longer lengths are not tabulated step by step.
 LONGEST_TABLE = 2**24
@@ -125,6 +125,34 @@ class Lengths:
                 f"{lengths!r}, {shares!r} and the weight {weight!r}."
             )
         return _made(lengths, shares, weight)
+
+
+class RunningLengths:
+    """Lengths to which one sequence after another is added, in place."""
+
+    def __init__(self, lengths: Lengths):
+        self._set(lengths)
+
+    def _set(self, lengths):
+        self._lengths, self._weight = lengths.lengths, lengths.weight
+        self._shares = lengths.shares.copy()
+        self._places = {length: place for place, length in enumerate(self._lengths.tolist())}
+
+    def add(self, length: int, share: float) -> None:
+        """``(1 - share) * self + share * Lengths(length)``, the same to the bit."""
+        place = self._places.get(length)
+        if place is None:
+            self._set((1.0 - share) * self.now() + share * Lengths(length))
+            return
+        shares, kept = self._shares, (1.0 - share) * self._weight
+        shares *= kept
+        shares[place] += share
+        shares /= shares.sum()
+        self._weight = kept + share
+
+    def now(self) -> Lengths:
+        """The lengths as they are now."""
+        return _made(self._lengths, self._shares.copy(), self._weight)
 
 
 def _made(lengths, shares, weight):

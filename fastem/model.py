@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from . import algebra
 from .data.rows import as_data
 from .statistics import Expectation, Iterated, Learned, Statistics
 from .stopping import Limit
+
+if TYPE_CHECKING:
+    from .learner import OneByOne
 
 __all__ = ["Model"]
 
@@ -176,6 +179,13 @@ class Model(Protocol):
             the mean log-likelihood of the batches, each under the model that met it.
         """
         return algebra.take_steps(self, table, rates, batch_size, memory)
+
+    def one_by_one(self) -> OneByOne | None:
+        """This model, to be changed in place by one observation after another.
+
+        None if there is no quicker way than :meth:`learn`, which a learner then takes.
+        """
+        return None
 
     def revived(
         self, inertia: Statistics, gained: Statistics, observation: float, horizon=None

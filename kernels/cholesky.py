@@ -5,7 +5,7 @@ Wide matrices are left to LAPACK, outside the kernels; see ``fastem/families/gau
 
 import numpy as np
 
-from .options import kernel
+from .options import apart, kernel
 
 
 @kernel
@@ -15,6 +15,7 @@ def inverse_factor(matrix, factor, size):
     The matrix is read from its lower triangle. The factor is flat, its rows ``size`` long; what
     lies outside the triangle is set to zero.
     """
+    apart()  # so that every kernel computes the same bits
     n = matrix.shape[0]
     lower = np.empty((n, n))
     row = np.empty(n)

@@ -32,7 +32,7 @@ import hashlib
 import os
 import secrets
 
-from numba import config, njit, types
+from numba import config, njit, typeof, types
 from numba.extending import intrinsic, overload
 
 from ..notices import warn_of_no_cache
@@ -86,6 +86,15 @@ def kernel(function):
     except RuntimeError as error:  # numba has found no place for files
         warn_of_no_cache(error)
         return njit(**_OPTIONS)(function)
+
+
+def compiled_for(kernel, *arguments):
+    """The machine code of a kernel for arguments of such types, as a function.
+
+    A call of the kernel itself first finds out the types of its arguments, which for named tuples
+    takes longer than small work. This function trusts that arguments have the types of these.
+    """
+    return kernel.compile(tuple(map(typeof, arguments)))
 
 
 def inlined(function):

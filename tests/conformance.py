@@ -20,6 +20,7 @@ import pytest
 from distributed import Client, LocalCluster
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
 
 import fastem
 from fastem import Decay, Statistics, algebra, distributed, parallel
@@ -815,6 +816,116 @@ def test_how_a_stream_is_cut_makes_no_difference(case, online, batch_size, weigh
         assert other.n_steps_ == pytest.approx(whole.n_steps_)
         if settings["memory"] == "statistics":
             assert_same_statistics(other.statistics_, whole.statistics_, rtol=1e-8, atol=1e-9)
+
+
+# Learners -------------------------------------------------------------------------------------
+
+SETTINGS_OF_LEARNERS = {
+    "auto": {},
+    "number": {"batch_size": 1, "learning_rate": 0.03},
+    "decay": {"batch_size": 7, "learning_rate": Decay(0.5, 0.7)},
+    "statistics": {"memory": "statistics", "learning_rate": lambda t: 0.2 / t},
+}
+every_setting = pytest.mark.parametrize(
+    "settings", SETTINGS_OF_LEARNERS.values(), ids=SETTINGS_OF_LEARNERS.keys()
+)
+
+
+def singles(X):
+    """The observations one by one: for a learner, and as the data of a call."""
+    for i in range(len(X) if isinstance(X, list) else X.shape[0]):
+        yield (X[i : i + 1] if sparse.issparse(X) else X[i]), take(X, [i])
+
+
+def score_of(estimator, X):
+    """The log-likelihood of a single observation, by the methods of the estimator."""
+    if hasattr(estimator, "score_sequences"):
+        return estimator.score_sequences(X)[0]
+    return estimator.score_samples(X)[0]
+
+
+@every
+@every_setting
+def test_a_learner_is_partial_fit_to_the_bit(case, settings):
+    estimator = case.make(**settings).fit(case.observations(30))
+    learner, untouched = estimator.learner(), copy.deepcopy(estimator)
+    for number, (x, data) in enumerate(singles(case.observations(31, n=25))):
+        assert learner.learn_one(x) is None
+        estimator.partial_fit(data)
+        if number % 5 == 4:
+            assert same(learner.score_one(x), float(score_of(estimator, data)))
+            assert same(vars(learner.model()), vars(estimator))
+        if number == 12:
+            learner = pickle.loads(pickle.dumps(learner))
+        if number == 17:
+            learner = copy.deepcopy(learner)
+    assert same(vars(learner.model()), vars(estimator))
+    assert not same(vars(estimator), vars(untouched))
+
+
+@every
+def test_a_learner_and_its_estimator_do_not_touch_each_other(case):
+    estimator = case.make().fit(case.observations(30))
+    before, learner = copy.deepcopy(estimator), estimator.learner()
+    stream = [x for x, _ in singles(case.observations(31, n=6))]
+    for x in stream[:3]:
+        learner.learn_one(x)
+    assert same(vars(estimator), vars(before))
+    model = learner.model()
+    kept = copy.deepcopy(model)
+    for changed in (estimator, model):
+        changed.partial_fit(case.observations(32))
+        changed.set_params(learning_rate=0.9)
+    assert same(vars(learner.model()), vars(kept))
+    learner.learn_one(stream[3])
+    kept.partial_fit(list(singles(case.observations(31, n=6)))[3][1])
+    assert same(vars(learner.model()), vars(kept))
+
+
+@every
+def test_a_learner_predicts_what_the_estimator_does(case):
+    learner = case.fitted.learner()
+    if type(case.estimator).__name__ in ("Dirichlet", "CompoundDirichlet"):
+        assert not hasattr(learner, "predict_one")
+        return
+    for x, data in singles(case.observations(31, n=8)):
+        learner.learn_one(x)
+        model = learner.model()
+        expected = model.predict(data) if hasattr(model, "predict") else model.smooth(data)[0][0]
+        found = learner.predict_one(x)
+        if isinstance(found, int):
+            assert [found] == expected.tolist()
+        else:
+            assert same(found, expected)
+
+
+@every
+@both_memories
+def test_a_learner_that_fails_stays_as_it_was(case, online):
+    learner = case.make(**online).fit(case.observations(30)).learner()
+    stream = list(singles(case.observations(31, n=8)))
+    learner.learn_one(stream[0][0])
+    learner.learn_one(stream[1][0])
+    x = stream[2][0]
+    wrong = [None, "x", wider(stream[2][1])[0] if isinstance(stream[2][1], list) else None, [[[1]]]]
+    if not sparse.issparse(x):
+        wrong += [np.full_like(x, np.inf, dtype=float), np.asarray(x)[..., :0], np.asarray(x) * 1j]
+        wrong += [np.asarray(x)[None, None], np.full(np.shape(x), "a"), np.repeat(x, 2, axis=-1)]
+    before = learner.model()
+    for bad in wrong:
+        for call in (learner.learn_one, learner.score_one):
+            with pytest.raises((ValueError, TypeError)):
+                call(bad)
+        assert same(vars(learner.model()), vars(before))
+    learner.learn_one(x)
+    before.partial_fit(stream[2][1])
+    assert same(vars(learner.model()), vars(before))
+
+
+@every
+def test_a_learner_needs_a_model_to_begin_with(case):
+    with pytest.raises(NotFittedError, match="first observations"):
+        case.make().learner()
 
 
 @every

@@ -37,6 +37,8 @@ class Family(ABC):
     indexes = False
     #: Whether kernels can move a component to one row without recomputing it (``online_rows``).
     row_by_row = False
+    #: Whether every finite number is in the support.
+    takes_any_number = False
     #: The names of the parameters that all components share.
     shared_parameters: tuple[str, ...] = ()
 
@@ -184,6 +186,10 @@ class Family(ABC):
 
     def steps_in_kernel(self, packed) -> bool:
         """Whether a kernel should take whole steps of batch EM, and not Python."""
+        return self.compiled
+
+    def packs_exactly(self, packed) -> bool:
+        """Whether ``pack(unpack(packed))`` is what kernels make of ``packed``, to the bit."""
         return self.compiled
 
     def horizon(self, packed, total, buffers):

@@ -35,6 +35,7 @@ class Gaussian(Family):
 
     parameter_names = ("means", "covariances")
     separable = True
+    takes_any_number = True
     moments_kind = Moments
     #: Whether covariances are matrices, and not variances.
     matrices = True

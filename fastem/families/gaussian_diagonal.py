@@ -40,14 +40,14 @@ class _Diagonal(Gaussian, covariance_type="diag"):
             self.spherical,
             self.reg_covar,
         )
-        if "precisions_cholesky" in given:
-            roots = given["precisions_cholesky"]
+        self.refresh(packed)
+        roots = given.get("precisions_cholesky")
+        if roots is not None and not np.array_equal(self.precisions_cholesky(packed), roots):
+            # They are not those that belong to the variances: somebody has set them.
             check_diagonals(roots, "precisions_cholesky")
             packed.scales[:] = (roots[:, None] if self.spherical else roots) * np.sqrt(0.5)
             for k, row in enumerate(packed.scales):
                 packed.offsets[k] = log_normalizer(row * np.sqrt(2.0))
-            return packed
-        self.refresh(packed)
         return packed
 
     def refresh(self, packed):

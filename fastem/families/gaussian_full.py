@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dtrtri
 
-from ..kernels.families.gaussian_full import FullGaussian, FullMoments, refresh_full
+from ..kernels.families.gaussian_full import FullGaussian, FullMoments, factor_offset, refresh_full
 from .gaussian import (
     Gaussian,
     check_definite,
@@ -49,8 +49,12 @@ class _Full(Gaussian, covariance_type="full"):
             for k, factor in enumerate(factors):
                 upper = triangular(factor)
                 square(packed.factors[k], n_columns)[:] = upper.T
-                # As scikit-learn has it, which takes every factor for a triangular one.
-                packed.offsets[k] = log_normalizer(np.diag(factor))
+                # Scikit-learn takes every factor for a triangular one.
+                packed.offsets[k] = (
+                    factor_offset(packed.factors[k], n_columns)
+                    if upper is factor
+                    else log_normalizer(np.diag(factor))
+                )
             return packed
         for k in range(n_components):
             covariance = packed.covariances[k]
@@ -64,6 +68,9 @@ class _Full(Gaussian, covariance_type="full"):
         return all(self.refresh_one(packed, k) for k in range(len(packed.means)))
 
     def steps_in_kernel(self, packed):
+        return packed.means.shape[1] <= _WIDE
+
+    def packs_exactly(self, packed):
         return packed.means.shape[1] <= _WIDE
 
     def refresh_one(self, packed, k):

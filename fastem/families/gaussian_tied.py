@@ -7,7 +7,13 @@ from scipy.linalg import solve_triangular
 from scipy.spatial.distance import cdist
 
 from ..kernels.families.gaussian_full import HALF_LOG_2PI
-from ..kernels.families.gaussian_tied import TiedGaussian, TiedMoments, fold_overlap, refresh_tied
+from ..kernels.families.gaussian_tied import (
+    TiedGaussian,
+    TiedMoments,
+    fold_overlap,
+    follow_factor,
+    refresh_tied,
+)
 from ..statistics import SharedMoments
 from .gaussian import (
     Gaussian,
@@ -54,9 +60,10 @@ class _Tied(Gaussian, covariance_type="tied"):
             check_factors(packed.covariance, factor)
             upper = triangular(factor)
             square(packed.factor, n_columns)[:] = upper.T
-            # As scikit-learn has it, which takes every factor for a triangular one.
-            packed.offset[0] = log_normalizer(np.diag(factor))
-            packed.whitened[:, :n_columns] = (means - means[0]) @ upper
+            follow_factor(packed)
+            if upper is not factor:
+                # Scikit-learn takes every factor for a triangular one.
+                packed.offset[0] = log_normalizer(np.diag(factor))
             return packed
         if not np.allclose(packed.covariance, packed.covariance.T):
             raise ValueError("The covariance is not symmetric.")

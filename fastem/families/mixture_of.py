@@ -118,6 +118,9 @@ class MixtureOf(Family):
         kind = kernels.SharingMixtureOf if self.kind.shared_parameters else kernels.MixtureOf
         return kind(weights, _logarithms(weights), self.member.pack(self._flat(given)))
 
+    def packs_exactly(self, packed):
+        return False  # the logarithms are NumPy's here, and numba's in kernels
+
     def refresh(self, packed):
         packed.logarithms[:] = _logarithms(packed.weights)
         return self.member.refresh(packed.members)

@@ -214,6 +214,9 @@ class Product(Family):
         for _ in self._each("check_blocks", self._split(blocks), packed):
             pass
 
+    def packs_exactly(self, packed):
+        return all(self._each("packs_exactly", packed))
+
     def refresh(self, packed):
         return all(self._each("refresh", packed))
 

@@ -400,6 +400,13 @@ class BaseHMM(HMMInference, Estimator):
         return self._partial_fit(X, lengths=lengths, sample_weight=sample_weight, cut_off=cut_off)
 
     _more_online_settings = ("absorbing", "params")
+    _predicts_one = True
+
+    def _score_one(self, X):
+        return self.score(X)
+
+    def _predict_one(self, X):
+        return self.predict(X)
 
     def _before_learning(self, model):
         if model is None:

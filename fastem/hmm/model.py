@@ -460,7 +460,26 @@ class HMMModel(Components, Model):
         size = -(-len(self.startprob) // 4) * 4
         mean, longest = table.lengths.mean(), table.lengths.max()
         small = batch_size < 8 or batch_size * mean * size < 2**12
-        return self.family.compiled and not table.missing and small and longest * size < 2**20
+        is_short = longest < self.most_steps_in_kernel
+        return self.family.compiled and not table.missing and small and is_short
+
+    @property
+    def most_steps_in_kernel(self) -> float:
+        """Sequences that are learned from in a kernel have fewer steps."""
+        return 2**20 / (-(-len(self.startprob) // 4) * 4)
+
+    def one_by_one(self):
+        """This model, to be changed in place by one sequence after another."""
+        from .one_by_one import HMMOneByOne
+
+        if not self.family.packs_exactly(self.packed):
+            return None
+        return HMMOneByOne(self)
+
+    @property
+    def lengths(self) -> Lengths:
+        """The lengths of the sequences learned from."""
+        return Lengths.of_sequences(_lengths_in(self.horizon))
 
     def _learn_in_kernel(self, table, rates, batch_size, memory):
         packed = copy_packed(self.packed)

@@ -181,6 +181,7 @@ initial_state_covariance_ : ndarray
     }
 
     _more_online_settings = tuple(_parameter_constraints)
+    _predicts_one = True
     _stream_batch = 100
     _learns_sequences = True
 
@@ -502,6 +503,9 @@ initial_state_covariance_ : ndarray
         self
         """
         return self._partial_fit(X, lengths=lengths, sample_weight=sample_weight)
+
+    def _predict_one(self, X):
+        return self.smooth(X)[0]
 
     def _online_tables(self, data, started):
         tables, first = super()._online_tables(data, started)

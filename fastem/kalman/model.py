@@ -349,7 +349,7 @@ class KalmanModel(Model):
         space = Workspace(*room)
         sequence, step, done, log_likelihood = entry.online(
             space.x, space.places, *table.rows, shares, table.weights, table.center, size,
-            np.array(rhos), np.array([self._mode(name) for name in NAMES]),
+            np.array(rhos), self._modes(),
             np.empty(0) if remembered is None else remembered.x,
         )  # fmt: skip
         if step == -2:
@@ -379,6 +379,18 @@ class KalmanModel(Model):
         return Lengths.of_sequences(horizon)
 
     # The maximum ------------------------------------------------------------------------------
+
+    def one_by_one(self):
+        """This filter, to be changed in place by one sequence after another."""
+        from .one_by_one import KalmanOneByOne
+
+        if not all(isinstance(held, bool) for held in self.held.values()):
+            return None
+        checks.check_constant(self.parameters)
+        return KalmanOneByOne(self, self._modes())
+
+    def _modes(self):
+        return np.array([self._mode(name) for name in NAMES])
 
     def _mode(self, name):
         """What kernels do with a parameter of which no single entries are held."""

@@ -36,6 +36,7 @@ class MixtureEstimator(Estimator):
         **Estimator._batch_constraints,
         **Estimator._online_constraints,
     }
+    _predicts_one = True
     #: The warning if EM did not converge.
     _not_converged = "EM did not converge. Try a larger max_iter or tol."
 

@@ -27,6 +27,9 @@ _NO_WEIGHTS = np.empty(0)
 _COPIED_ROWS = 65_536
 _NO_POSTERIORS = np.empty((0, 0))
 
+#: The weight of a dead component after weights were made to sum to one, rounding included.
+_LARGEST_DEAD = LEAST_SHARE * (1.0 + 1e-9)
+
 _DEAD = (
     "{count} of {total} components have no points left (numbers {numbers}); they keep their "
     "parameters and a weight near zero."
@@ -356,7 +359,8 @@ class MixtureModel(WeightedComponents, Model):
             # An initialization by single points may leave some of the mass out.
             parameters = {**self.parameters, "weights": self.weights / total}
             return self.with_parameters(parameters).learn(table, rates, batch_size, memory)
-        if batch_size is None or not self.family.compiled:
+        is_whole = batch_size is None
+        if (is_whole and len(table) > 1) or not self.family.compiled:
             return super().learn(table, rates, batch_size, memory)
         table = admit(table, self.family)
         batch_size, rates = algebra.checked_steps(self, table, rates, batch_size, memory)
@@ -369,8 +373,25 @@ class MixtureModel(WeightedComponents, Model):
                 part, rates[first : first + steps], batch_size, memory
             )
             score += gained
+        if is_whole and not score > -np.inf:
+            raise ValueError(f"{self.impossible} (at online step 1)")
         weight = len(table) if table.sample_weight is None else table.sample_weight.sum()
         return Learned(model, memory, score / weight)
+
+    def one_by_one(self):
+        """This mixture, to be changed in place by one row after another."""
+        from .one_by_one import MixtureOneByOne
+
+        sums_to_one = abs(self.weights.sum() - 1) <= 1e-6
+        if not (sums_to_one and self.family.packs_exactly(self.packed)):
+            return None
+        return MixtureOneByOne(self)
+
+    def warn_of_dead(self, n_dead, weights) -> None:
+        """Tell the user of components that died in online steps, after which weights sum to one."""
+        if n_dead or (self.told_dead and "weights" not in self.fixed):
+            dead = weights <= _LARGEST_DEAD
+            warn_of_dead(dead, weights, LEAST_SHARE, self.told_dead, _DEAD)
 
     def _learn_in_kernel(self, table, rates, batch_size, memory):
         """The model, the memory, and the log-likelihood of all rows."""
@@ -379,14 +400,16 @@ class MixtureModel(WeightedComponents, Model):
         rows, row_weights, log_base, part = self.read(table.X, table.sample_weight, 0, len(table))
         row_by_row = batch_size == 1 and self.family.row_by_row
         if row_by_row and memory is None and not self.fixed:
-            total, failed = online_rows(rows, len(part), rates, row_weights, weights, packed)
+            total, failed, n_dead = online_rows(
+                rows, len(part), rates, row_weights, weights, packed
+            )
         else:
             if memory is None:
                 mass, buffers = np.zeros(len(weights)), self.family.buffers(packed)
             else:
                 mass = memory["mass"].copy()
                 buffers = self.family.disperse(memory, packed)
-            total, failed = online_kernel(
+            total, failed, n_dead = online_kernel(
                 rows, len(part), batch_size, rates, row_weights, weights, packed, mass, buffers,
                 memory is not None, "weights" in self.fixed, self.family.flags(self.fixed),
             )  # fmt: skip
@@ -394,10 +417,7 @@ class MixtureModel(WeightedComponents, Model):
                 memory = Statistics(mass=mass, **self.family.collect(packed, mass, buffers))
         if failed >= 0:
             raise ValueError(f"{self.family.failure} (at online step {failed + 1})")
-        if "weights" not in self.fixed:
-            dead = weights <= LEAST_SHARE
-            warn_of_dead(dead, weights, LEAST_SHARE, self.told_dead, _DEAD)
-            weights /= weights.sum()
+        self.warn_of_dead(n_dead, weights)
         if log_base is not None:
             total += log_base.sum() if table.sample_weight is None else log_base @ row_weights
         return self._copied(weights=weights, packed=packed), memory, total

@@ -90,8 +90,8 @@ def accumulate_missing(family, x, gamma, statistics):
 # it takes to recompute it (``mixture.online_rows``).
 
 
-def row_workspace(family):
-    """What the functions below need besides the parameters."""
+def row_workspace(family, n_rows):
+    """What the functions below need besides the parameters, for steps over ``n_rows`` rows."""
 
 
 def row_log_density(family, x, workspace, k):

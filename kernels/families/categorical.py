@@ -4,7 +4,7 @@ from collections import namedtuple
 
 import numpy as np
 
-from ..options import implements, kernel
+from ..options import apart, implements, kernel
 from . import base
 from .linear import log_at_least
 
@@ -68,6 +68,7 @@ def _maximize(family, mass, sums, fixed):
 @kernel
 def refresh_categorical(family):
     """Recompute the logarithms."""
+    apart()  # so that every kernel computes the same bits
     probabilities = family.probabilities.reshape(-1)
     logarithms = family.logarithms.reshape(-1)
     for j in range(probabilities.shape[0]):

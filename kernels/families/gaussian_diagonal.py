@@ -8,7 +8,7 @@ from collections import namedtuple
 import numpy as np
 
 from .. import simd
-from ..options import implements, kernel, within
+from ..options import apart, implements, kernel, within
 from ..products import add_chosen_moments, add_moments, subtract_distances
 from ..rows import BLOCK_ROWS, whole_groups
 from . import base
@@ -119,6 +119,7 @@ def _maximize(family, mass, moments, fixed):
 @kernel
 def refresh_component(family, k):
     """Recompute the scales and the offset of component ``k``; False if that is impossible."""
+    apart()  # so that every kernel computes the same bits
     variances, scales = family.variances[k], family.scales[k]
     n_columns = variances.shape[0]
     n_possible = 0
@@ -183,7 +184,7 @@ _DiagonalWorkspace = namedtuple("_DiagonalWorkspace", "differences")
 
 
 @implements(base.row_workspace, DiagonalGaussian)
-def _row_workspace(family):
+def _row_workspace(family, n_rows):
     within()
     return _DiagonalWorkspace(np.empty_like(family.means))
 

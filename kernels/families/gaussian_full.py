@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import simd
 from ..cholesky import covariance_from_factor, inverse_factor
-from ..options import implements, inlined, kernel, within
+from ..options import apart, implements, inlined, kernel, within
 from ..products import PANEL, add_products, subtract_half_norms
 from ..rows import BLOCK_ROWS, whole_groups
 from . import base
@@ -308,11 +308,27 @@ def _share(family, counts, mass, fixed):
 
 
 @kernel
+def factor_offset(factor, n_columns):
+    """``log det P - ½ D log 2π`` from the diagonal of a factor.
+
+    An estimator shows factors, and not what follows from them: a model that is made of what it
+    shows must come out the same to the bit.
+    """
+    apart()
+    size = padded(n_columns)
+    total = 0.0
+    for r in range(n_columns):
+        total += np.log(factor[r * size + r])
+    return total - n_columns * HALF_LOG_2PI
+
+
+@kernel
 def refresh_full(family, k):
     """Factor component ``k`` anew; False if its covariance is not positive definite."""
     n_columns = family.means.shape[1]
-    log_determinant = inverse_factor(family.covariances[k], family.factors[k], padded(n_columns))
-    family.offsets[k] = log_determinant - n_columns * HALF_LOG_2PI
+    factor = family.factors[k]
+    log_determinant = inverse_factor(family.covariances[k], factor, padded(n_columns))
+    family.offsets[k] = factor_offset(factor, n_columns)
     return log_determinant < np.inf
 
 
@@ -411,16 +427,17 @@ def _accumulate_missing(family, x, gamma, moments):
 
 # Σ changes by a matrix of rank one and with it its factor, in O(D²) instead of O(D³). The blur has
 # full rank; it is set aside and put in when the factor is next computed anew, once in D steps,
-# which costs O(D²) a step too. A large step is computed anew at once.
+# which costs O(D²) a step too. A large step is computed anew at once, and so is a single one, after
+# which the factor would be computed anew in any case.
 _LARGE = 0.2
 
 #: differences, d, and images, P d, (K, D rounded up to 4); their norms ‖P d‖², blur pending,
-#: steps since the last factor, (K,); sums.
-_FullWorkspace = namedtuple("_FullWorkspace", "differences images norms pending age sums")
+#: steps since the last factor, (K,); sums; whether there is a single step.
+_FullWorkspace = namedtuple("_FullWorkspace", "differences images norms pending age sums single")
 
 
 @implements(base.row_workspace, FullGaussian)
-def _row_workspace(family):
+def _row_workspace(family, n_rows):
     within()
     n_components, n_columns = family.means.shape
     size = padded(n_columns)
@@ -431,6 +448,7 @@ def _row_workspace(family):
         np.zeros(n_components),
         np.zeros(n_components, dtype=np.int64),
         np.empty(size),
+        n_rows == 1,
     )
 
 
@@ -472,7 +490,7 @@ def _move_to_row(family, workspace, k, r):
         family.means[k, c] += r * workspace.differences[k, c]
     workspace.pending[k] = (1.0 - r) * workspace.pending[k] + r * family.blur
     workspace.age[k] += 1
-    if r < _LARGE:
+    if r < _LARGE and not workspace.single:
         _rank_one(family.factors[k], size, workspace.images[k], r, workspace.sums)
         family.offsets[k] -= 0.5 * (np.log1p(r * workspace.norms[k]) + n_columns * np.log1p(-r))
         if workspace.age[k] < n_columns or family.blur == 0.0:
@@ -480,7 +498,8 @@ def _move_to_row(family, workspace, k, r):
         covariance_from_factor(family.factors[k], size, family.covariances[k])
     else:
         d, covariance = workspace.differences[k], family.covariances[k]
-        covariance_from_factor(family.factors[k], size, covariance)
+        if workspace.age[k] > 1:
+            covariance_from_factor(family.factors[k], size, covariance)
         for a in range(n_columns):
             for b in range(n_columns):
                 covariance[a, b] = (1.0 - r) * (covariance[a, b] + r * d[a] * d[b])
@@ -489,6 +508,8 @@ def _move_to_row(family, workspace, k, r):
 
 @implements(base.finish_rows, FullGaussian)
 def _finish_rows(family, workspace, k):
+    if workspace.age[k] == 0:
+        return True
     covariance_from_factor(family.factors[k], padded(family.means.shape[1]), family.covariances[k])
     return _renew(family, workspace, k)
 
@@ -528,6 +549,7 @@ def _renew(family, workspace, k):
         covariance[c, c] += workspace.pending[k]
     workspace.pending[k] = 0.0
     workspace.age[k] = 0
-    log_determinant = inverse_factor(covariance, family.factors[k], padded(n_columns))
-    family.offsets[k] = log_determinant - n_columns * HALF_LOG_2PI
+    factor = family.factors[k]
+    log_determinant = inverse_factor(covariance, factor, padded(n_columns))
+    family.offsets[k] = factor_offset(factor, n_columns)
     return log_determinant < np.inf

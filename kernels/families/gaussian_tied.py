@@ -14,11 +14,11 @@ import numpy as np
 
 from .. import simd
 from ..cholesky import inverse_factor
-from ..options import implements, kernel
+from ..options import apart, implements, kernel
 from ..products import add_cross_products, add_products, subtract_distances, whiten
 from ..rows import whole_groups
 from . import base
-from .gaussian_full import HALF_LOG_2PI, add_completed, center, complete_row, padded
+from .gaussian_full import add_completed, center, complete_row, factor_offset, padded
 
 #: means (K, D); covariance (D, D); factor (E·E,), the rows of P; offset (1,), as for full ones;
 #: whitened (K, E), P (m_k - m_0); halves (K, E), all √½; blur as for full covariances.
@@ -160,18 +160,26 @@ def _maximize(family, mass, moments, fixed):
 
 
 @kernel
-def refresh_tied(family):
-    """Factor the covariance anew; False if it is not positive definite."""
+def follow_factor(family):
+    """Recompute what follows from the factor: the offset, and the means in its coordinates."""
+    apart()  # to the same bits wherever it is called
     n_components, n_columns = family.means.shape
     size = padded(n_columns)
-    log_determinant = inverse_factor(family.covariance, family.factor, size)
-    family.offset[0] = log_determinant - n_columns * HALF_LOG_2PI
+    family.offset[0] = factor_offset(family.factor, n_columns)
     for k in range(n_components):
         for r in range(size):
             s = 0.0
             for c in range(min(r + 1, n_columns)):
                 s += family.factor[r * size + c] * (family.means[k, c] - family.means[0, c])
             family.whitened[k, r] = s
+
+
+@kernel
+def refresh_tied(family):
+    """Factor the covariance anew; False if it is not positive definite."""
+    size = padded(family.means.shape[1])
+    log_determinant = inverse_factor(family.covariance, family.factor, size)
+    follow_factor(family)
     return log_determinant < np.inf
 
 

@@ -9,7 +9,7 @@ from collections import namedtuple
 
 import numpy as np
 
-from ..options import implements, inlined, kernel
+from ..options import apart, implements, inlined, kernel
 from ..products import add_combinations, add_cross_products
 from ..rows import whole_groups
 from ..special import (
@@ -239,6 +239,7 @@ def log_at_least(x, least):
 @kernel
 def refresh_linear(family):
     """Recompute θ, -G(θ) and E[φ] from the parameters."""
+    apart()  # so that every kernel computes the same bits
     n_components, n_features = family.natural.shape
     for k in range(n_components):
         offset = 0.0
@@ -263,6 +264,7 @@ def refresh_linear(family):
 @kernel
 def refresh_shaped(family):
     """Recompute θ, -G(θ) and E[φ] from the parameters of gamma or beta columns."""
+    apart()
     n_components, n_features = family.natural.shape
     half = n_features // 2
     for k in range(n_components):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..families.base import add_own, horizon_of, maximize, refresh, scale
-from ..options import kernel
+from ..options import apart, helper, kernel
 from .expectation import absorb, posterior, workspace
 
 #: A component with less than this share of the mass is dead: it keeps its parameters and this
@@ -39,6 +39,20 @@ def revival(inertia, gained, observation, out):
             out[k] = max(0.0, min(least - inertia[k], growth))
 
 
+@helper
+def settle(weights):
+    """Make the weights sum to one after online steps; returns how many components are dead."""
+    apart()
+    total = 0.0
+    n_dead = 0
+    for k in range(weights.shape[0]):
+        total += weights[k]
+        n_dead += weights[k] <= LEAST_SHARE
+    for k in range(weights.shape[0]):
+        weights[k] /= total
+    return n_dead
+
+
 @kernel
 def online(
     rows, n_rows, batch_size, rates, row_weights, weights, family, mass, statistics,
@@ -48,8 +62,8 @@ def online(
 
     ``rates[t]`` is η of step t. With ``keep`` the statistics (per observation, about the present
     means) are the memory and come back changed; without it the model alone is. Returns the
-    log-likelihood of the batches, each under the model that met it, and the number of the step
-    that found no maximum, or -1.
+    log-likelihood of the batches, each under the model that met it, the number of the step that
+    found no maximum, or -1, and how many components are dead.
     """
     n_components = weights.shape[0]
     space = workspace(family, n_components, rows.offsets.shape[0], batch_size)
@@ -96,7 +110,7 @@ def online(
         for k in range(n_components):
             alive[k] = mass[k] if mass[k] >= LEAST_SHARE * everything else 0.0
         if not (maximize(family, alive, statistics, fixed) and refresh(family)):
-            return log_likelihood, step - 1
+            return log_likelihood, step - 1, 0
         if not fixed_weights:
             for k in range(n_components):
                 weights[k] = max(mass[k] / everything, LEAST_SHARE)
@@ -104,4 +118,4 @@ def online(
             unit = 1.0 / (total + total / eta)
             scale(statistics, unit)
             scale(mass, unit)
-    return log_likelihood, -1
+    return log_likelihood, -1, 0 if fixed_weights else settle(weights)

@@ -9,14 +9,14 @@ import numpy as np
 from ..families.base import columns_of, finish_rows, move_to_row, row_log_density, row_workspace
 from ..options import kernel
 from ..rows import read_row
-from .online import LEAST_MEMORY, LEAST_SHARE
+from .online import LEAST_MEMORY, LEAST_SHARE, settle
 
 
 @kernel
 def online_rows(rows, n_rows, rates, row_weights, weights, family):
     """As ``online`` with batches of one row; weights and family change in place."""
     n_components = weights.shape[0]
-    workspace = row_workspace(family)
+    workspace = row_workspace(family, n_rows)
     x = np.empty(columns_of(family))
     gamma = np.empty(n_components)
     log_likelihood = 0.0
@@ -56,8 +56,8 @@ def online_rows(rows, n_rows, rates, row_weights, weights, family):
             if g == 0.0 or share < LEAST_SHARE:
                 continue
             if not move_to_row(family, workspace, k, g / (inertia + g)):
-                return log_likelihood, i
+                return log_likelihood, i, 0
     for k in range(n_components):
         if not finish_rows(family, workspace, k):
-            return log_likelihood, n_rows - 1
-    return log_likelihood, -1
+            return log_likelihood, n_rows - 1, 0
+    return log_likelihood, -1, settle(weights)

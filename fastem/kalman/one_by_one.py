@@ -1,0 +1,73 @@
+"""Kalman filters that learn from one sequence at a time, in place."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..kernels.kalman.entry import online
+from ..kernels.kalman.observation import COMPLETE
+from ..kernels.kalman.system import Workspace
+from ..learner import OneByOne
+from ..learning_rate import step_size
+from ..lengths import Lengths
+from .checks import NAMES
+
+__all__ = ["KalmanOneByOne"]
+
+_INFINITY = float("inf")
+
+
+class KalmanOneByOne(OneByOne):
+    """A Kalman filter in the array that kernels work in.
+
+    It is the kernel of ``KalmanModel.learn``, for sequences of which nothing is missing.
+    """
+
+    def __init__(self, model, modes):
+        self._model, self._modes = model, modes
+        self._p = len(model.c)
+        self._nothing = np.empty(0)
+        self._rhos, self._shares = np.empty(1), np.zeros(1, dtype=bool)
+        self._n_steps = 1
+        self._make_room(model.system, 1, model.direct)
+
+    def _make_room(self, system, longest, direct):
+        """An array for sequences of up to ``longest`` steps."""
+        self._longest, self._direct = longest, direct
+        space = self._space = Workspace(system, longest, direct)
+        # The system comes first in it.
+        n = sum(value.size for value in system.values())
+        self._system, self._work = space.x[:n], space.x[n:]
+        self._saved = self._system.copy()
+        self._kinds = np.full(longest, COMPLETE, np.uint8)
+
+    def learn(self, x, eta, n_before):
+        if type(x) is not np.ndarray or x.ndim != 2 or x.dtype.kind not in "fiu" or not len(x):
+            return False
+        X = np.ascontiguousarray(x, dtype=float)
+        n_steps, n_columns = X.shape
+        flat = X.reshape(-1)
+        if n_columns != self._p or not flat.dot(flat) < _INFINITY:
+            return False
+        direct = self._model._copied(R=self._space.system.R).direct
+        if n_steps > self._longest or direct != self._direct:
+            letters = {letter: getattr(self._space.system, letter) for letter in NAMES.values()}
+            self._make_room(letters, max(n_steps, self._longest), direct)
+        self._saved[:] = self._system
+        self._work[:] = 0.0
+        self._rhos[0] = step_size(eta)
+        sequence, step, _, _ = online(
+            self._space.x, self._space.places, flat, self._kinds[:n_steps],
+            np.array([0, n_steps]), self._shares, self._nothing, X.sum(axis=0) / n_steps, 1,
+            self._rhos, self._modes, self._nothing,
+        )  # fmt: skip
+        if sequence >= 0 or step == -2 or not self._system.dot(self._system) < _INFINITY:
+            self._system[:] = self._saved
+            return False
+        self._n_steps = n_steps
+        return True
+
+    def model(self):
+        system = self._space.system
+        letters = {letter: getattr(system, letter).copy() for letter in NAMES.values()}
+        return self._model._copied(**letters, horizon=Lengths([self._n_steps]))

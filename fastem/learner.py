@@ -1,0 +1,314 @@
+"""Learning from a stream of single observations: the base of all learners.
+
+A learner is what ``partial_fit`` is, one observation after another, without a model being built
+between two of them. A model that has a quick way returns it from ``one_by_one``; whatever that way
+does not take (values that are missing or wrong, settings it has no kernel for), ``partial_fit`` of
+an estimator that belongs to the learner does.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+
+from .learning_rate import next_rate
+
+__all__ = ["Learner", "OneByOne", "PredictingLearner", "RowReader", "SequenceReader",
+           "in_one_array"]  # fmt: skip
+
+
+_INFINITY = float("inf")
+#: Steps of a sequence that there is room for at first.
+_FEW_STEPS = 64
+#: More values of a sequence are not tested one by one.
+_FEW_VALUES = 1024
+
+
+class OneByOne(ABC):
+    """A model that changes in place, by one observation at a time: see ``Model.one_by_one``.
+
+    Methods that cannot take an observation leave everything as it was, and say so.
+    """
+
+    @abstractmethod
+    def learn(self, x, eta: float, n_before: float) -> bool:
+        """One online step with the rate ``eta``, after ``n_before`` observations.
+
+        False if this is left to ``partial_fit``.
+        """
+
+    def score(self, x) -> float | None:
+        """The log-likelihood of an observation; None if this is left to the estimator."""
+        return None
+
+    def predict(self, x) -> Any:
+        """The hidden variable of an observation; None if this is left to the estimator."""
+        return None
+
+    @abstractmethod
+    def model(self):
+        """The model as it is now, which later steps do not change."""
+
+
+class Learner:
+    """Learns from single observations, each in microseconds.
+
+    Made by the method ``learner`` of a fitted estimator. After any number of observations,
+    :meth:`model` is the estimator that ``partial_fit`` would have made of them, called once for
+    each, the same to the bit. The estimator that the learner was made from stays as it is.
+
+    Calls of one learner from several threads wait for each other. Learners can be copied and
+    pickled.
+    """
+
+    def __init__(self, estimator):
+        if not estimator._has_learned():
+            raise NotFittedError(
+                f"This {type(estimator).__name__} has no model to go on from. Call fit or "
+                "partial_fit with the first observations, then learner()."
+            )
+        #: It has the present model unless ``_quick`` is ahead of it.
+        self._estimator = copy.deepcopy(estimator)
+        self._quick: OneByOne | None = None
+        self._is_ahead = False
+        #: Whether there may be a quick way: settings are checked by a first ``partial_fit``.
+        self._may_be_quick = False
+        self._lock = threading.Lock()
+
+    def __getstate__(self):
+        with self._lock:
+            self._catch_up()
+            return {"estimator": self._estimator}
+
+    def __setstate__(self, state):
+        self.__init__(state["estimator"])
+
+    def __repr__(self):
+        return f"{type(self).__name__}({self._estimator!r})"
+
+    def learn_one(self, x, **given) -> None:
+        """Learn from one observation.
+
+        Parameters
+        ----------
+        x : array-like
+            A row, a sequence (steps by columns) or a document.
+        **given
+            What ``partial_fit`` takes besides, ``sample_weight`` or ``cut_off``, for this one.
+        """
+        with self._lock:
+            quick = self._quick
+            if quick is not None and not given:
+                eta, clock = next_rate(self._rate, self._clock, 1.0, self._size)
+                if quick.learn(x, eta, self._clock.observations):
+                    self._clock = clock
+                    self._is_ahead = True
+                    return
+            self._learn_slowly(x, given)
+
+    def score_one(self, x) -> float:
+        """The log-likelihood of one observation."""
+        with self._lock:
+            quick = self._quick or self._begin()
+            score = None if quick is None else quick.score(x)
+            if score is None:
+                self._catch_up()
+                score = self._estimator._score_one(self._estimator._one(x))
+            return float(score)
+
+    def model(self):
+        """The model as it is now: a fitted estimator, which later observations do not change."""
+        with self._lock:
+            self._catch_up()
+            return copy.deepcopy(self._estimator)
+
+    # The two ways ------------------------------------------------------------------------------
+
+    def _learn_slowly(self, x, given):
+        """By ``partial_fit``, which raises what there is to raise."""
+        self._catch_up()
+        estimator = self._estimator
+        given = {name: np.atleast_1d(value) for name, value in given.items()}
+        estimator.partial_fit(estimator._one(x), **given)
+        self._quick = None
+        self._may_be_quick = True
+        self._begin()
+
+    def _begin(self) -> OneByOne | None:
+        """The quick way from the present model, if there is one."""
+        estimator = self._estimator
+        if self._may_be_quick and self._quick is None:
+            self._may_be_quick = False
+            self._rate, self._size = estimator.learning_rate, estimator.batch_size or 1
+            self._clock = estimator._clock
+            if estimator.memory == "model":
+                self._quick = estimator._model().one_by_one()
+        return self._quick
+
+    def _catch_up(self):
+        """Show the present model as attributes of the estimator."""
+        if self._is_ahead:
+            self._estimator._set_model(self._quick.model())
+            self._estimator._set_clock(self._clock)
+            self._is_ahead = False
+
+
+class PredictingLearner(Learner):
+    """A learner of a model whose hidden variables can be predicted."""
+
+    def predict_one(self, x):
+        """The hidden variable of one observation.
+
+        The component of a row (an int), the states of a sequence, or the means of its states for
+        a Kalman filter: what the estimator's ``predict`` or ``smooth`` has for this observation.
+        """
+        with self._lock:
+            quick = self._quick or self._begin()
+            answer = None if quick is None else quick.predict(x)
+            if answer is None:
+                self._catch_up()
+                answer = self._estimator._predict_one(self._estimator._one(x))
+            return answer
+
+
+class RowReader:
+    """Puts rows where kernels read them, after quick tests of their values.
+
+    Parameters
+    ----------
+    family : Family
+        A compiled one.
+    n_columns : int
+
+    Attributes
+    ----------
+    prepared : ndarray of shape (1, n_columns)
+        The last row that was taken.
+    """
+
+    def __init__(self, family, n_columns):
+        self._family, self._shape = family, (n_columns,)
+        self._given = np.zeros((1, n_columns))
+        self._row = self._given[0]
+        self.prepared = family.prepare(self._given)[0]
+        self._as_it_is = self.prepared is self._given
+        # NumPy takes longer over one row than a step.
+        self._takes_any_number = family.takes_any_number
+        self._tests = family.entry_tests(n_columns)
+
+    def takes(self, x) -> bool:
+        """Whether this is a row of numbers in the support; False if only the estimator can tell."""
+        if type(x) is not np.ndarray:
+            try:
+                x = np.asarray(x)
+            except ValueError:
+                return False
+        if x.shape != self._shape or x.dtype.kind not in "fiu":
+            return False
+        row = self._row
+        row[:] = x
+        if self._takes_any_number:
+            if not row.dot(row) < _INFINITY:
+                return False
+        elif self._tests is None:
+            return False
+        else:
+            for test, value in zip(self._tests, row.tolist(), strict=True):
+                if not test(value):
+                    return False
+        if not self._as_it_is:
+            self.prepared[:] = self._family.prepare(self._given)[0]
+        return True
+
+
+class SequenceReader:
+    """Puts sequences where kernels read them, after quick tests of their values.
+
+    Parameters
+    ----------
+    family : Family
+        A compiled one, of the rows.
+    n_columns : int
+
+    Attributes
+    ----------
+    prepared : ndarray of shape (n, n_columns)
+        The rows of the last sequence that was taken come first. A longer one makes it another
+        array.
+    """
+
+    def __init__(self, family, n_columns):
+        self._family, self._n_columns = family, n_columns
+        self._takes_any_number = family.takes_any_number
+        self._tests = family.entry_tests(n_columns)
+        self._make_room(_FEW_STEPS)
+
+    def _make_room(self, n_steps):
+        self._given = np.zeros((n_steps, self._n_columns))
+        self.prepared = self._family.prepare(self._given)[0]
+        self._as_it_is = self.prepared is self._given
+
+    def takes(self, x) -> int:
+        """The number of steps of a sequence of numbers in the support.
+
+        0 if it is not one, or if only the estimator can tell.
+        """
+        if type(x) is not np.ndarray:
+            try:
+                x = np.asarray(x)
+            except ValueError:
+                return 0
+        if x.ndim != 2 or x.shape[1] != self._n_columns or x.dtype.kind not in "fiu":
+            return 0
+        n_steps = len(x)
+        if n_steps > len(self._given):
+            self._make_room(2 * n_steps)
+        rows = self._given[:n_steps]
+        rows[:] = x
+        if self._takes_any_number:
+            flat = rows.reshape(-1)
+            if not flat.dot(flat) < _INFINITY:
+                return 0
+        elif self._tests is None or rows.size > _FEW_VALUES:
+            return 0
+        else:
+            for test, column in zip(self._tests, rows.T.tolist(), strict=True):
+                if not all(map(test, column)):
+                    return 0
+        if not self._as_it_is:
+            self.prepared[:n_steps] = self._family.prepare(rows)[0]
+        return n_steps
+
+
+def in_one_array(parts):
+    """A flat array, and ``parts``, nested tuples, whose arrays of doubles are views of it."""
+    sizes = []
+
+    def measure(part):
+        if isinstance(part, tuple):
+            for member in part:
+                measure(member)
+        elif isinstance(part, np.ndarray) and part.dtype == np.float64:
+            sizes.append(part.size)
+
+    measure(parts)
+    flat, first = np.empty(sum(sizes)), 0
+
+    def put(part):
+        nonlocal first
+        if isinstance(part, tuple):
+            members = [put(member) for member in part]
+            return type(part)(*members) if hasattr(part, "_fields") else tuple(members)
+        if isinstance(part, np.ndarray) and part.dtype == np.float64:
+            view = flat[first : first + part.size].reshape(part.shape)
+            view[...] = part
+            first += part.size
+            return view
+        return part.copy() if isinstance(part, np.ndarray) else part
+
+    return flat, put(parts)
