@@ -149,6 +149,9 @@ class MixtureOfModels(MixtureEstimator):
             member._set_model(model)
         return member
 
+    def _one(self, x):
+        return self.estimator._one(x)
+
     def _check_data(self, X, *, reset, once=False, **given):
         given = {name: value for name, value in given.items() if value is not None}
         member: Any = clone(self.estimator) if reset else self._member(self.members_[0]._model())
