@@ -74,6 +74,8 @@ class Learner:
             )
         #: It has the present model unless ``_quick`` is ahead of it.
         self._estimator = copy.deepcopy(estimator)
+        # Rows come without names.
+        self._names = vars(self._estimator).pop("feature_names_in_", None)
         self._quick: OneByOne | None = None
         self._is_ahead = False
         #: Whether there may be a quick way: settings are checked by a first ``partial_fit``.
@@ -82,8 +84,7 @@ class Learner:
 
     def __getstate__(self):
         with self._lock:
-            self._catch_up()
-            return {"estimator": self._estimator}
+            return {"estimator": self._present()}
 
     def __setstate__(self, state):
         self.__init__(state["estimator"])
@@ -124,8 +125,7 @@ class Learner:
     def model(self):
         """The model as it is now: a fitted estimator, which later observations do not change."""
         with self._lock:
-            self._catch_up()
-            return copy.deepcopy(self._estimator)
+            return copy.deepcopy(self._present())
 
     # The two ways ------------------------------------------------------------------------------
 
@@ -149,6 +149,14 @@ class Learner:
             if estimator.memory == "model":
                 self._quick = estimator._model().one_by_one()
         return self._quick
+
+    def _present(self):
+        """The present model as an estimator, which shares its arrays with that of the learner."""
+        self._catch_up()
+        estimator = copy.copy(self._estimator)
+        if self._names is not None:
+            estimator.feature_names_in_ = self._names
+        return estimator
 
     def _catch_up(self):
         """Show the present model as attributes of the estimator."""

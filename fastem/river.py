@@ -1,0 +1,132 @@
+"""Learners as estimators of `river <https://riverml.xyz>`_, which must be installed.
+
+River's observations are dicts of features, one at a time. An estimator of fastem that takes rows
+becomes a clusterer or an anomaly detector, to be used alone or in river's pipelines.
+"""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+from river import base
+from sklearn.base import clone
+
+from .estimator import Estimator, RowEstimator
+from .learner import Learner, PredictingLearner
+
+__all__ = ["AnomalyDetector", "Clusterer"]
+
+
+class _Adapter:
+    """What clusterers and anomaly detectors have in common."""
+
+    def __init__(self, model: Estimator, n_first: int = 100):
+        if not isinstance(model, RowEstimator):
+            raise TypeError(
+                f"River's observations are rows, and {type(model).__name__} is not an estimator of "
+                "rows. Use its learner() for a stream of sequences."
+            )
+        self.model, self.n_first = model, n_first
+        self._learner: Learner | None = model.learner() if model._has_learned() else None
+        #: The first observations, until there are enough of them to fit the model to.
+        self._first: list[np.ndarray] = []
+        names = getattr(model, "feature_names_in_", None)
+        self._names: list[Any] | None = None if names is None else list(names)
+        self._select: Any = None
+
+    def learn_one(self, x: dict) -> None:
+        """Learn from one observation, a dict of features."""
+        row = self._row(x)
+        if self._learner is not None:
+            self._learner.learn_one(row)
+            return
+        self._first.append(row)
+        if len(self._first) >= self.n_first:
+            self._learner = clone(self.model).fit(np.array(self._first)).learner()
+            self._first = []
+
+    @property
+    def learner(self) -> Learner | None:
+        """The learner; None before the first observations are there."""
+        return self._learner
+
+    def _row(self, x):
+        """The values of the features in an order that stays."""
+        if self._names is None:
+            # However a dict is ordered, the columns are the same.
+            self._names = sorted(x, key=str)
+        if self._select is None:
+            names = self._names
+            self._select = itemgetter(*names) if len(names) > 1 else lambda x: (x[names[0]],)
+        try:
+            row = self._select(x)
+        except KeyError as error:
+            raise ValueError(
+                f"The feature {error} is missing; the model has the features {self._names}."
+            ) from None
+        if len(x) != len(self._names):
+            more = [name for name in x if name not in self._names]
+            raise ValueError(f"The model does not know the features {more}.")
+        return np.array(row)
+
+    @classmethod
+    def _unit_test_params(cls):
+        from . import GaussianMixture
+
+        yield {"model": GaussianMixture(2, covariance_type="diag", random_state=0), "n_first": 20}
+
+    def _unit_test_skips(self):
+        # A density of some of the features is not one of the others.
+        return {
+            "check_emerging_features",
+            "check_disappearing_features",
+            "check_radically_disappearing_features",
+        }
+
+
+class Clusterer(_Adapter, base.Clusterer):
+    """A mixture as a clusterer of river: the cluster is the likeliest component.
+
+    Parameters
+    ----------
+    model : estimator of rows
+        A mixture. If it is fitted, learning goes on from it. It is not changed.
+    n_first : int, default=100
+        If the model is not fitted, it is fitted to this number of first observations; until then
+        every observation belongs to cluster 0.
+    """
+
+    def __init__(self, model: Estimator, n_first: int = 100):
+        if not model._predicts_one:
+            raise TypeError(f"{type(model).__name__} has no components to predict.")
+        super().__init__(model, n_first)
+
+    def predict_one(self, x: dict) -> int:
+        """The likeliest component."""
+        learner, row = self._learner, self._row(x)
+        return learner.predict_one(row) if isinstance(learner, PredictingLearner) else 0
+
+    def score_one(self, x: dict) -> float:
+        """The log-likelihood; zero before there is a model."""
+        learner, row = self._learner, self._row(x)
+        return 0.0 if learner is None else learner.score_one(row)
+
+
+class AnomalyDetector(_Adapter, base.AnomalyDetector):
+    """A density as an anomaly detector of river: the score is the negative log-likelihood.
+
+    Parameters
+    ----------
+    model : estimator of rows
+        If it is fitted, learning goes on from it. It is not changed.
+    n_first : int, default=100
+        If the model is not fitted, it is fitted to this number of first observations; until then
+        every score is zero.
+    """
+
+    def score_one(self, x: dict) -> float:
+        """The negative log-likelihood: the higher, the more unusual."""
+        learner, row = self._learner, self._row(x)
+        return 0.0 if learner is None else -learner.score_one(row)
