@@ -42,6 +42,7 @@ class Clusters(NamedTuple):
 
 def kmeans(X, n_clusters, *, n_init, random_state, sample_weight=None) -> Clusters:
     """The clusters that :class:`sklearn.cluster.KMeans` finds, in ``n_init`` runs."""
+    n_clusters = int(n_clusters)
     plain = _plain(X, sample_weight, n_clusters)
     step = None if plain is None else lloyd_iteration()
     if step is not None:
@@ -56,11 +57,12 @@ def kmeans(X, n_clusters, *, n_init, random_state, sample_weight=None) -> Cluste
 
 def seeds(X, n_clusters, *, random_state, sample_weight=None) -> np.ndarray:
     """The numbers of the rows that :func:`sklearn.cluster.kmeans_plusplus` chooses."""
+    n_clusters = int(n_clusters)
     plain = _plain(X, sample_weight, n_clusters)
     if plain is not None and X.dtype == np.float64:
         weights = plain[1]
         draws = _draws(check_random_state(random_state), 1, n_clusters)
-        return _seeds(X, _square_norms(X), weights, n_clusters, draws)[0]
+        return _seeds(X, _square_norms(X), weights, draws)[0]
     from sklearn.cluster import kmeans_plusplus
 
     with _one_thread_if_small(X, n_clusters):
@@ -112,7 +114,7 @@ def _best_run(X, weights, n_clusters, n_init, random_state, step):
     n_at_once = max(1, _DISTANCES // (draws.shape[2] * len(X)))
     best = least = None
     for first in range(0, n_init, n_at_once):
-        chosen = _seeds(X, norms, weights, n_clusters, draws[first : first + n_at_once])
+        chosen = _seeds(X, norms, weights, draws[first : first + n_at_once])
         for rows in chosen:
             found = _run(X, weights, X[rows], tol, step)
             if n_init == 1:
@@ -175,13 +177,13 @@ def _draws(random_state, n_runs, n_clusters):
     return np.concatenate([first[:, None], rest], axis=1)
 
 
-def _seeds(X, norms, weights, n_clusters, draws):
+def _seeds(X, norms, weights, draws):
     """The rows with which runs begin, (runs, seeds): k-means++.
 
     A seed is the best of some candidates, which are drawn with probabilities in proportion to the
     squared distance to the seeds before it.
     """
-    n_runs = len(draws)
+    n_runs, n_clusters = len(draws), draws.shape[1]
     runs = np.arange(n_runs)
     chosen = np.empty((n_runs, n_clusters), dtype=np.int64)
     shares = np.cumsum(weights / weights.sum())

@@ -43,6 +43,13 @@ __all__ = ["Estimator", "RowEstimator", "is_count", "is_number"]
 #: The models of estimators that are used, and the settings of those that learn online.
 _models, _checked_settings = Memory(), Memory()
 
+#: For each class the names of its settings, and values of some of them that were found valid.
+_valid_settings: dict[type, tuple[tuple[str, ...], set]] = {}
+#: So many are kept.
+_MANY = 1000
+#: Values of these types do not change.
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
 #: Arrays of more numbers are checked by scikit-learn alone, which costs them little.
 _FEW = 2**14
 
@@ -369,23 +376,52 @@ class Estimator(BaseEstimator):
 
     # Data ------------------------------------------------------------------------------------
 
-    def _are_plain_rows(self, X, min_samples=1) -> bool:
+    def _are_plain_rows(self, X, min_samples=1, *, reset=False) -> bool:
         """Whether ``X`` is a small array that scikit-learn's checks would return as it is.
 
-        They take longer than a prediction for a few rows. Values are not looked at.
+        They take longer than a prediction for a few rows. Values are not looked at; with ``reset``
+        the columns are not either.
         """
-        state = vars(self)
-        return (
+        is_plain = (
             type(X) is np.ndarray
             and X.ndim == 2
             and readable(X)
             and min_samples <= len(X)
             and 0 < X.size <= _FEW
-            and X.shape[1] == state.get("n_features_in_")
-            and "feature_names_in_" not in state
         )
+        if reset or not is_plain:
+            return is_plain
+        state = vars(self)
+        return X.shape[1] == state.get("n_features_in_") and "feature_names_in_" not in state
+
+    def _set_columns(self, X):
+        """Take the columns of an array without names for those of the data to come."""
+        self.n_features_in_ = X.shape[1]
+        vars(self).pop("feature_names_in_", None)
 
     # Settings --------------------------------------------------------------------------------
+
+    def _validate_params(self):
+        """Check all settings, which scikit-learn asks for before a fit.
+
+        Plain values that were valid in another estimator of this class need no other look.
+        """
+        kind = type(self)
+        if kind not in _valid_settings:
+            _valid_settings[kind] = tuple(self._get_param_names()), set()
+        names, known = _valid_settings[kind]
+        settings = {name: getattr(self, name) for name in names}
+        plain = {name: value for name, value in settings.items() if type(value) in _PLAIN}
+        # A value of another type may be equal: 1 and True.
+        key = tuple((name, type(value), value) for name, value in plain.items())
+        if key in known:
+            settings = {name: value for name, value in settings.items() if name not in plain}
+        if settings:
+            validate_parameter_constraints(
+                self._parameter_constraints, settings, caller_name=kind.__name__
+            )
+        if len(known) < _MANY:
+            known.add(key)
 
     def _check_settings(self, names):
         """Check some settings again: scikit-learn does so once, and they may have been changed."""
@@ -489,7 +525,10 @@ class RowEstimator(DensityMixin, Estimator):
         return X
 
     def _check_table(self, X, sample_weight=None, *, reset, min_samples=1):
-        if reset or not (self._are_plain_rows(X, min_samples) and np.isfinite(X).all()):
+        if self._are_plain_rows(X, min_samples, reset=reset) and np.isfinite(X).all():
+            if reset:
+                self._set_columns(X)
+        else:
             X = validate_data(
                 self, X, reset=reset, dtype="numeric", accept_sparse=self._accept_sparse,
                 ensure_min_samples=min_samples,

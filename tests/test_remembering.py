@@ -274,9 +274,81 @@ def test_rows_are_accepted_or_refused_as_by_scikit_learn(name, array, monkeypatc
     estimator, _ = fitted(name)
     X = ARRAYS[array]
     found = answers(estimator, X)
-    monkeypatch.setattr(type(estimator), "_are_plain_rows", lambda self, X, min_samples=1: False)
+    monkeypatch.setattr(type(estimator), "_are_plain_rows", lambda *_, **__: False)
     for method, expected in answers(estimator, X).items():
         assert_array_equal(found[method], expected)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("array", ARRAYS)
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize("name", ["full", "Mixture", "GaussianHMM"])
+def test_rows_to_learn_from_are_accepted_or_refused_as_by_scikit_learn(
+    name, method, array, monkeypatch
+):
+    X, kind = ARRAYS[array], type(CASES[name][0])
+
+    def learned():
+        estimator = copy.deepcopy(CASES[name][0])
+        try:
+            getattr(estimator, method)(X)
+        except (ValueError, TypeError) as error:
+            return type(error), str(error)
+        return {key: value for key, value in vars(estimator).items() if key[-1] == "_"}
+
+    found = learned()
+    monkeypatch.setattr(kind, "_are_plain_rows", lambda *_, **__: False)
+    expected = learned()
+    if isinstance(expected, tuple):
+        assert found == expected
+        return
+    assert found.keys() == expected.keys()
+    for key in found:
+        assert_array_equal(found[key], expected[key])
+
+
+def test_a_fit_without_names_forgets_names():
+    pd = pytest.importorskip("pandas")
+    for estimator in (fastem.GaussianMixture(2), fastem.GaussianHMM(2)):
+        estimator.fit(pd.DataFrame(ROWS, columns=["a", "b"]))
+        assert list(estimator.feature_names_in_) == ["a", "b"]
+        estimator.fit(np.hstack([ROWS, ROWS])[:, :3])
+        assert not hasattr(estimator, "feature_names_in_")
+        assert estimator.n_features_in_ == 3
+
+
+# Settings that were valid before --------------------------------------------------------------
+
+
+def test_settings_that_are_equal_but_of_another_type_are_checked():
+    fastem.GaussianMixture(1, tol=1.0, max_iter=1, warm_start=True).fit(ROWS)
+    for name, value in (("n_components", 1.0), ("max_iter", 1.0),
+                        ("warm_start", "yes"), ("random_state", 0.0)):  # fmt: skip
+        wrong = fastem.GaussianMixture(1, tol=1.0, max_iter=1, warm_start=True)
+        wrong.set_params(**{name: value})
+        with pytest.raises(ValueError, match=f"The '{name}' parameter"):
+            wrong.fit(ROWS)
+        # Also the second time.
+        with pytest.raises(ValueError, match=f"The '{name}' parameter"):
+            wrong.fit(ROWS)
+
+
+def test_arrays_among_the_settings_are_always_checked():
+    good = fastem.GaussianMixture(2, weights_init=[0.5, 0.5], random_state=0).fit(ROWS)
+    good.weights_init = 0.5
+    with pytest.raises(ValueError, match="The 'weights_init' parameter"):
+        good.fit(ROWS)
+
+
+def test_settings_of_a_class_are_its_own():
+    class Strict(fastem.GaussianMixture):
+        _parameter_constraints = {  # noqa: RUF012
+            **fastem.GaussianMixture._parameter_constraints, "init_params": [dict],
+        }  # fmt: skip
+
+    fastem.GaussianMixture(2, random_state=0).fit(ROWS)
+    with pytest.raises(ValueError, match="The 'init_params' parameter of Strict"):
+        Strict(2, random_state=0).fit(ROWS)
 
 
 def test_names_of_columns_are_still_compared(monkeypatch):

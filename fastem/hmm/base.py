@@ -192,7 +192,10 @@ class BaseHMM(HMMInference, Estimator):
     def _check_table(self, table, n_before=0, *, reset):
         """Checked sequences; ``n_before`` sequences came before them in the stream."""
         X = table.X
-        if reset or not self._are_plain_rows(X):
+        if self._are_plain_rows(X, reset=reset):
+            if reset:
+                self._set_columns(X)
+        else:
             X = validate_data(self, X, reset=reset, dtype="numeric", ensure_all_finite=False)
         if table.cut_off is not None and table.cut_off.any() and self.absorbing is None:
             raise ValueError(

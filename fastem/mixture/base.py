@@ -119,11 +119,17 @@ class BaseMixture(MixtureEstimator, RowEstimator):
 
     def _make_model(self, weights, parameters):
         family = self._family()
-        fixed = self._fixed_names(("weights", *family.parameter_names))
-        told = set(getattr(self, "_told_dead", ()))
         return MixtureModel(
-            family, weights, parameters, fixed=fixed, n_jobs=self.n_jobs, told_dead=told
-        )
+            family, weights, parameters, fixed=self._fixed_parameters(family), n_jobs=self.n_jobs,
+            told_dead=self._told(),
+        )  # fmt: skip
+
+    def _fixed_parameters(self, family):
+        return self._fixed_names(("weights", *family.parameter_names))
+
+    def _told(self):
+        """The components whose death the user was told of, for a model to change."""
+        return set(getattr(self, "_told_dead", ()))
 
     def _n_columns_of(self, model):
         # A family of the user's own has features in place of columns.
@@ -164,8 +170,7 @@ class BaseMixture(MixtureEstimator, RowEstimator):
             model = self._first_model(model, sample, share)
         if given:
             model = model.with_parameters({**model.parameters, **given})
-        parameters = model.parameters
-        return self._make_model(parameters.pop("weights"), parameters)
+        return model.holding(self._fixed_parameters(family), self._told())
 
     def _responsibilities(self, sample, random_state):
         """Initial responsibilities, as a function of (start, stop), and rough centers.

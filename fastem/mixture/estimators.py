@@ -5,7 +5,7 @@ from __future__ import annotations
 from numbers import Real
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dtrtri
 
 from .. import checks
 from ..families import FAMILY_NAMES, Family, Gaussian, as_family
@@ -254,7 +254,7 @@ def _inverse(precisions, kind):
             lower = np.linalg.cholesky(matrix)
         except np.linalg.LinAlgError:
             raise ValueError(f"'{kind} precision' should be symmetric, positive-definite") from None
-        root = solve_triangular(lower, np.eye(len(matrix)), lower=True)
+        root, _ = dtrtri(lower, lower=1)
         inverses[k] = root.T @ root
     return inverses if kind == "full" else inverses[0]
 

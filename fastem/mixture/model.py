@@ -146,6 +146,10 @@ class MixtureModel(WeightedComponents, Model):
         weights = parameters.pop("weights")
         return MixtureModel(self.family, weights, parameters, fixed=self.fixed, n_jobs=self.n_jobs)
 
+    def holding(self, fixed, told_dead) -> MixtureModel:
+        """The same model with other parameters held fixed, and another memory of deaths."""
+        return self._copied(fixed=frozenset(fixed), told_dead=told_dead)
+
     def _with_packed(self, packed):
         return self if packed is self.packed else self._copied(packed=packed)
 
