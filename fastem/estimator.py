@@ -91,6 +91,9 @@ class Estimator(BaseEstimator):
     n_features_in_: int
     statistics_: Statistics
     _parameter_constraints: dict[str, Any]
+    # Methods that most estimators have.
+    score_samples: Any
+    predict: Any
 
     #: Constraints on the settings of online learning, for scikit-learn to check.
     _online_constraints = {  # noqa: RUF012 (scikit-learn's convention)
