@@ -16,15 +16,17 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from .learning_rate import next_rate
+from .learning_rate import Clock, next_rate
 
 __all__ = ["Learner", "OneByOne", "PredictingLearner", "RowReader", "SequenceReader",
-           "in_one_array"]  # fmt: skip
+           "are_finite", "in_one_array"]  # fmt: skip
 
 
 _INFINITY = float("inf")
 #: Steps of a sequence that there is room for at first.
 _FEW_STEPS = 64
+#: So many numbers are added quicker by Python than by NumPy.
+_FEW_NUMBERS = 64
 #: More values of a sequence are not tested one by one.
 _FEW_VALUES = 1024
 
@@ -105,9 +107,10 @@ class Learner:
         with self._lock:
             quick = self._quick
             if quick is not None and not given:
-                eta, clock = next_rate(self._rate, self._clock, 1.0, self._size)
-                if quick.learn(x, eta, self._clock.observations):
-                    self._clock = clock
+                n_before = self._observations
+                eta, steps, n_after = next_rate(self._rate, self._steps, n_before, 1.0, self._size)
+                if quick.learn(x, eta, n_before):
+                    self._steps, self._observations = steps, n_after
                     self._is_ahead = True
                     return
             self._learn_slowly(x, given)
@@ -145,7 +148,7 @@ class Learner:
         if self._may_be_quick and self._quick is None:
             self._may_be_quick = False
             self._rate, self._size = estimator.learning_rate, estimator.batch_size or 1
-            self._clock = estimator._clock
+            self._steps, self._observations = estimator._clock
             if estimator.memory == "model":
                 self._quick = estimator._model().one_by_one()
         return self._quick
@@ -162,7 +165,7 @@ class Learner:
         """Show the present model as attributes of the estimator."""
         if self._is_ahead:
             self._estimator._set_model(self._quick.model())
-            self._estimator._set_clock(self._clock)
+            self._estimator._set_clock(Clock(self._steps, self._observations))
             self._is_ahead = False
 
 
@@ -221,7 +224,7 @@ class RowReader:
         row = self._row
         row[:] = x
         if self._takes_any_number:
-            if not row.dot(row) < _INFINITY:
+            if not are_finite(row):
                 return False
         elif self._tests is None:
             return False
@@ -279,8 +282,7 @@ class SequenceReader:
         rows = self._given[:n_steps]
         rows[:] = x
         if self._takes_any_number:
-            flat = rows.reshape(-1)
-            if not flat.dot(flat) < _INFINITY:
+            if not are_finite(rows.reshape(-1)):
                 return 0
         elif self._tests is None or rows.size > _FEW_VALUES:
             return 0
@@ -291,6 +293,16 @@ class SequenceReader:
         if not self._as_it_is:
             self.prepared[:n_steps] = self._family.prepare(rows)[0]
         return n_steps
+
+
+def are_finite(values: np.ndarray) -> bool:
+    """Whether some numbers are finite; perhaps not, if they are very large."""
+    if values.size <= _FEW_NUMBERS:
+        total = sum(values.tolist())
+    else:
+        with np.errstate(over="ignore"):
+            total = values.dot(values)
+    return -_INFINITY < total < _INFINITY
 
 
 def in_one_array(parts):

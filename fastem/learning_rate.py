@@ -51,8 +51,8 @@ _OFFSET, _EXPONENT = 100.0, 0.75
 # Terms of log(1 - x) = -Σ x^j / j; x is 0.032 at most, so that the next term is below rounding.
 _N_TERMS = 11
 _TERMS = np.arange(1, _N_TERMS + 1)
-#: For each term the power of n in its integral, and that power times the number of the term.
-_POWERS = [(1.0 - _EXPONENT * j, (1.0 - _EXPONENT * j) * j) for j in range(1, _N_TERMS + 1)]
+#: For each term the power of n in its integral times the number of the term.
+_DIVISORS = [(1.0 - _EXPONENT * j) * j for j in range(1, _N_TERMS + 1)]
 #: A term below this share of the sum of those before changes no bit of it.
 _NEGLIGIBLE = 1e-17
 
@@ -91,8 +91,8 @@ def schedule(
     """
     weights = np.asarray(weights, dtype=float)
     if len(weights) == 1:
-        eta, after = next_rate(learning_rate, clock, float(weights[0]), size)
-        return np.array([eta]), after
+        eta, *after = next_rate(learning_rate, *clock, float(weights[0]), size)
+        return np.array([eta]), Clock(*after)
     shares = weights / size
     if isinstance(learning_rate, str) and learning_rate == "auto":
         before = clock.observations + np.cumsum(weights) - weights
@@ -107,9 +107,13 @@ def schedule(
     return etas, Clock(round(done, 9), clock.observations + float(weights.sum()))
 
 
-def next_rate(learning_rate, clock: Clock, weight: float, size: float) -> tuple[float, Clock]:
-    """As :func:`schedule` for one batch, in plain numbers: the rate, and the clock after it."""
-    steps, observations = clock
+def next_rate(
+    learning_rate, steps: float, observations: float, weight: float, size: float
+) -> tuple[float, float, float]:  # fmt: skip
+    """As :func:`schedule` for one batch, in plain numbers.
+
+    The rate of the batch, and the steps and observations after it.
+    """
     share = weight / size
     if isinstance(learning_rate, str) and learning_rate == "auto":
         eta = _automatic_rate(observations, weight)
@@ -118,7 +122,7 @@ def next_rate(learning_rate, clock: Clock, weight: float, size: float) -> tuple[
         eta = _rate_at(learning_rate, math.floor(steps + 1e-9) + 1) * share if share > 0 else 0.0
     steps += share
     # Whole steps need no rounding, which takes its time.
-    return eta, Clock(steps if steps % 1.0 == 0.0 else round(steps, 9), observations + weight)
+    return eta, steps if steps % 1.0 == 0.0 else round(steps, 9), observations + weight
 
 
 def batch_weights(n: int, size: int, sample_weight: np.ndarray | None = None) -> np.ndarray:
@@ -166,11 +170,14 @@ def _rate_at(learning_rate, step):
 def _automatic_rate(before, weight):
     """As ``_automatic`` for one batch."""
     start = before + _OFFSET
-    logarithm, rho = math.log1p(weight / start), start**-_EXPONENT
+    rho, growth = start**-_EXPONENT, weight / start
+    factor = math.expm1(-_EXPONENT * math.log1p(growth))
     power_of_start, exponent = start, 0.0
-    for power, divisor in _POWERS:
+    for divisor in _DIVISORS:
         power_of_start *= rho
-        term = power_of_start * math.expm1(power * logarithm) / divisor
+        # (1 + growth) is a power of (1 + weight / start), and (1 + factor) leads to the next one.
+        growth += factor + growth * factor
+        term = power_of_start * growth / divisor
         exponent += term
         if term < _NEGLIGIBLE * exponent:
             break

@@ -7,14 +7,12 @@ import numpy as np
 from ..kernels.kalman.entry import online
 from ..kernels.kalman.observation import COMPLETE
 from ..kernels.kalman.system import Workspace
-from ..learner import OneByOne
+from ..learner import OneByOne, are_finite
 from ..learning_rate import step_size
 from ..lengths import Lengths
 from .checks import NAMES
 
 __all__ = ["KalmanOneByOne"]
-
-_INFINITY = float("inf")
 
 
 class KalmanOneByOne(OneByOne):
@@ -47,7 +45,7 @@ class KalmanOneByOne(OneByOne):
         X = np.ascontiguousarray(x, dtype=float)
         n_steps, n_columns = X.shape
         flat = X.reshape(-1)
-        if n_columns != self._p or not flat.dot(flat) < _INFINITY:
+        if n_columns != self._p or not are_finite(flat):
             return False
         direct = self._model._copied(R=self._space.system.R).direct
         if n_steps > self._longest or direct != self._direct:
@@ -61,7 +59,7 @@ class KalmanOneByOne(OneByOne):
             np.array([0, n_steps]), self._shares, self._nothing, X.sum(axis=0) / n_steps, 1,
             self._rhos, self._modes, self._nothing,
         )  # fmt: skip
-        if sequence >= 0 or step == -2 or not self._system.dot(self._system) < _INFINITY:
+        if sequence >= 0 or step == -2 or not are_finite(self._system):
             self._system[:] = self._saved
             return False
         self._n_steps = n_steps

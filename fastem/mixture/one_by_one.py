@@ -35,7 +35,7 @@ class MixtureOneByOne(OneByOne):
         if family.row_by_row and not model.fixed:
             kernel = online_rows
             arguments = rows, 1, self._rates, no_weights, self._weights, self._packed
-            self._sums = np.empty(0)
+            self._sums = None
         else:
             kernel = online
             zeros = np.zeros(len(weights)), family.buffers(packed)
@@ -58,7 +58,8 @@ class MixtureOneByOne(OneByOne):
             return False
         self._rates[0] = eta
         self._saved[:] = self._state
-        self._sums[:] = 0.0
+        if self._sums is not None:
+            self._sums[:] = 0.0
         log_likelihood, failed, n_dead = self._step(*self._step_arguments)
         if failed >= 0 or not -_INFINITY < log_likelihood < _INFINITY:
             self._state[:] = self._saved

@@ -1,0 +1,228 @@
+"""Learners where it matters how they come to their numbers: the quick way and the other in turn."""
+
+import copy
+import threading
+import warnings
+
+import numpy as np
+import pytest
+from conformance import same
+
+import fastem
+from fastem.lengths import Lengths, RunningLengths
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def rows(n=200, D=3, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, D)) + 4.0 * rng.integers(2, size=(n, 1))
+
+
+def walks(n, T=8, D=3, seed=0):
+    rng = np.random.default_rng(seed)
+    return [np.cumsum(rng.normal(size=(T + i % 3, D)), axis=0) for i in range(n)]
+
+
+def mixture(kind="diag", n_components=2, **settings):
+    return fastem.GaussianMixture(
+        n_components, covariance_type=kind, random_state=0, max_iter=3, **settings
+    )
+
+
+def assert_same_as_partial_fit(estimator, stream, data=lambda x: x, start=lambda x: x):
+    learner = estimator.learner()
+    for x in stream:
+        learner.learn_one(x)
+        estimator.partial_fit(data(x))
+    assert same(vars(learner.model()), vars(estimator))
+    return learner
+
+
+# Forms of observations ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", [
+    list, tuple, np.float32, np.int64, np.uint8, np.asfortranarray, lambda x: x[::-1][::-1],
+    lambda x: np.repeat(x, 2)[::2],
+], ids=str)  # fmt: skip
+def test_any_form_of_numbers_is_read_as_doubles(form):
+    make = form if callable(form) and not isinstance(form, type) else None
+    make = make or (form if form in (list, tuple) else lambda x: x.astype(form))
+    X = np.round(np.abs(rows()))
+    one = mixture().fit(X)
+    two, reference = copy.deepcopy(one).learner(), one.learner()
+    for x in X[:20]:
+        two.learn_one(make(x))
+        reference.learn_one(x)
+        assert two.score_one(make(x)) == reference.score_one(x)
+    assert same(vars(two.model()), vars(reference.model()))
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf, 1e200, 1e308])
+@pytest.mark.parametrize("kind", ["diag", "full", "tied", "spherical"])
+@pytest.mark.parametrize("column", [0, 2])
+def test_wrong_numbers_leave_a_mixture_as_it_was(kind, wrong, column):
+    X = rows()
+    learner = mixture(kind).fit(X).learner()
+    for x in X[:3]:
+        learner.learn_one(x)
+    before, bad = learner.model(), X[3].copy()
+    bad[column] = wrong
+    with pytest.raises(ValueError):
+        learner.learn_one(bad)
+    assert same(vars(learner.model()), vars(before))
+    for method in (learner.score_one, learner.predict_one):
+        expected = getattr(before, "score_samples" if method == learner.score_one else "predict")
+        try:
+            answer = expected(bad[None])[0]
+        except ValueError:
+            with pytest.raises(ValueError):
+                method(bad)
+        else:
+            assert method(bad) == answer
+    learner.learn_one(X[3])
+    assert same(vars(learner.model()), vars(before.partial_fit(X[3:4])))
+
+
+def test_a_symbol_that_does_not_exist_is_refused():
+    rng = np.random.default_rng(0)
+    X = rng.integers(3, size=(100, 2))
+    learner = fastem.Mixture(fastem.families.Categorical(3), 2, random_state=0).fit(X).learner()
+    learner.learn_one(X[0])
+    for wrong in ([0, 3], [-1, 0], [0.5, 1], [0, 10**9], [0], [0, 1, 2]):
+        for method in (learner.learn_one, learner.score_one, learner.predict_one):
+            with pytest.raises(ValueError):
+                method(np.array(wrong))
+    assert learner.model().n_observations_ == 101
+
+
+def test_one_observation_at_a_time():
+    learner = mixture().fit(rows()).learner()
+    with pytest.raises(ValueError, match="One row"):
+        learner.learn_one(rows(2))
+    hmm = fastem.GaussianHMM(2, random_state=0).fit(np.concatenate(walks(5)), [8, 9, 10, 8, 9])
+    for several in (walks(2), np.zeros((2, 4, 3))):
+        with pytest.raises(ValueError):
+            hmm.learner().learn_one(several)
+
+
+# The quick way and the other in turn -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [
+    lambda: fastem.GaussianHMM(2, "full", random_state=0, n_iter=2),
+    lambda: fastem.KalmanFilter(n_dim_state=2, random_state=0, max_iter=2),
+], ids=["hmm", "kalman"])  # fmt: skip
+def test_missing_values_and_other_lengths_in_between(make):
+    stream = walks(24)
+    stream[4][2] = np.nan
+    stream[9][1, 0] = np.nan
+    stream[12:15] = walks(3, T=200)  # longer than there was room for
+    stream[15] = stream[15][:1]
+    stream[16] = stream[16].astype(np.float32).astype(float)
+    estimator = make().fit(walks(20, seed=1))
+    learner = assert_same_as_partial_fit(estimator, stream)
+    assert learner.score_one(stream[0]) == estimator.score_samples(stream[0])[0]
+
+
+def test_weights_and_cut_off_sequences():
+    estimator = mixture().fit(rows())
+    learner = estimator.learner()
+    for i, x in enumerate(rows(12, seed=3)):
+        weight = {"sample_weight": 0.5} if i % 3 == 1 else {}
+        learner.learn_one(x, **weight)
+        estimator.partial_fit(x[None], sample_weight=np.array([0.5 if weight else 1.0]))
+    assert learner.model().n_observations_ == estimator.n_observations_ == 210.0
+    np.testing.assert_allclose(learner.model().means_, estimator.means_, rtol=1e-12)
+
+    rng = np.random.default_rng(0)
+    ending = [np.vstack([rng.normal(size=(4, 2)), 12 + rng.normal(size=(1, 2))]) for _ in range(20)]
+    hmm = fastem.GaussianHMM(3, "diag", absorbing=[2], random_state=0, n_iter=2).fit(ending)
+    learner = hmm.learner()
+    for i, x in enumerate(ending[:8]):
+        given = {"cut_off": True} if i % 2 else {}
+        x = x[:-1] if given else x
+        learner.learn_one(x, **given)
+        hmm.partial_fit(x, **given)
+    assert same(vars(learner.model()), vars(hmm))
+
+
+def test_wide_rows():
+    X = np.random.default_rng(0).normal(size=(300, 70))
+    assert_same_as_partial_fit(mixture("full").fit(X), X[:4], lambda x: x[None])
+
+
+def test_a_component_that_dies_is_told_of_as_often_as_by_partial_fit():
+    X = np.concatenate([rows(60), rows(1) + 60.0])
+    estimator = mixture("spherical", 3, learning_rate=3.0, batch_size=1).fit(X)
+    learner, told = estimator.learner(), []
+    for learn in (learner.learn_one, lambda x: estimator.partial_fit(x[None])):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for x in rows(80, seed=5):
+                learn(x)
+        told.append([str(each.message) for each in caught])
+    assert told[0] == told[1]
+    assert any("no points left" in message for message in told[0])
+    assert same(vars(learner.model()), vars(estimator))
+
+
+def test_a_step_without_a_maximum_is_undone():
+    # Without noise, a variance falls to nothing when every row is the same.
+    X = rows(50)
+    learner = mixture(n_components=1, reg_covar=0.0, learning_rate=np.inf).fit(X).learner()
+    learner.learn_one  # noqa: B018
+    before = learner.model()
+    for _ in range(3):
+        with pytest.raises(ValueError, match="ill-defined"):
+            learner.learn_one(X[0])
+        assert same(vars(learner.model()), vars(before))
+
+
+# Threads -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [
+    lambda: (mixture().fit(rows()), list(rows(400, seed=2))),
+    lambda: (fastem.GaussianHMM(2, random_state=0).fit(np.vstack(walks(9)), [8, 9, 10] * 3),
+             [w for T in (8, 80, 300) for w in walks(30, T=T)]),
+], ids=["mixture", "hmm"])  # fmt: skip
+def test_threads_that_share_a_learner_wait_for_each_other(make):
+    estimator, stream = make()
+    learner = estimator.learner()
+    failed = []
+
+    def work(part):
+        try:
+            for x in part:
+                learner.learn_one(x)
+                assert np.isfinite(learner.score_one(x))
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(stream[i::4],)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    model = learner.model()
+    assert model.n_observations_ == estimator.n_observations_ + len(stream)
+
+
+# Lengths -----------------------------------------------------------------------------------------
+
+
+def test_running_lengths_are_mixed_lengths_to_the_bit():
+    rng = np.random.default_rng(0)
+    lengths = Lengths([3, 5, 5, 9], [1.0, 0.3, 2.0, 0.1])
+    running = RunningLengths(lengths)
+    for n in range(200):
+        new, share = int(rng.integers(1, 14)), 1.0 / (n + 5.0)
+        lengths = (1.0 - share) * lengths + share * Lengths(new)
+        running.add(new, share)
+        found = running.now()
+        assert found.lengths.tobytes() == lengths.lengths.tobytes()
+        assert found.shares.tobytes() == lengths.shares.tobytes()
+        assert found.weight == lengths.weight
