@@ -72,6 +72,11 @@ def _are_names(values):
     return isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind == "O"
 
 
+def _in_doubles(X):
+    """Data of single precision in double precision; any others as they are."""
+    return X.astype(np.float64) if getattr(X, "dtype", None) == np.float32 else X
+
+
 class Estimator(BaseEstimator):
     """Common part of all estimators."""
 
@@ -327,7 +332,7 @@ class Estimator(BaseEstimator):
                 f"One sequence is taken at a time, an array of steps by columns; got the shape "
                 f"{np.shape(x)}."
             )
-        return x
+        return _in_doubles(x)
 
     def _score_one(self, X) -> float:
         """The log-likelihood of an observation, from :meth:`_one`."""
@@ -568,7 +573,7 @@ class RowEstimator(DensityMixin, Estimator):
         X = x if sparse.issparse(x) else np.asarray(x)[None]
         if X.ndim != 2 or X.shape[0] != 1:
             raise ValueError(f"One row is taken at a time; got the shape {np.shape(x)}.")
-        return X
+        return _in_doubles(X)
 
     def _checked(self, X):
         """The rows of an array for a model that is fitted."""

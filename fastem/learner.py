@@ -23,6 +23,9 @@ __all__ = ["Learner", "OneByOne", "PredictingLearner", "RowReader", "SequenceRea
 
 
 _INFINITY = float("inf")
+#: The kinds of types that hold real numbers.
+_NUMERIC = "fiub"
+_NOTHING = np.empty(0, dtype=object)
 #: Steps of a sequence that there is room for at first.
 _FEW_STEPS = 64
 #: So many numbers are added quicker by Python than by NumPy.
@@ -82,7 +85,8 @@ class Learner:
         self._is_ahead = False
         #: Whether there may be a quick way: settings are checked by a first ``partial_fit``.
         self._may_be_quick = False
-        self._lock = threading.Lock()
+        # Reentrant: a learning rate that is a function may look at the learner.
+        self._lock = threading.RLock()
 
     def __getstate__(self):
         with self._lock:
@@ -215,11 +219,8 @@ class RowReader:
     def takes(self, x) -> bool:
         """Whether this is a row of numbers in the support; False if only the estimator can tell."""
         if type(x) is not np.ndarray:
-            try:
-                x = np.asarray(x)
-            except ValueError:
-                return False
-        if x.shape != self._shape or x.dtype.kind not in "fiu":
+            x = _as_array(x)
+        if x.shape != self._shape or x.dtype.kind not in _NUMERIC:
             return False
         row = self._row
         row[:] = x
@@ -270,11 +271,8 @@ class SequenceReader:
         0 if it is not one, or if only the estimator can tell.
         """
         if type(x) is not np.ndarray:
-            try:
-                x = np.asarray(x)
-            except ValueError:
-                return 0
-        if x.ndim != 2 or x.shape[1] != self._n_columns or x.dtype.kind not in "fiu":
+            x = _as_array(x)
+        if x.ndim != 2 or x.shape[1] != self._n_columns or x.dtype.kind not in _NUMERIC:
             return 0
         n_steps = len(x)
         if n_steps > len(self._given):
@@ -293,6 +291,16 @@ class SequenceReader:
         if not self._as_it_is:
             self.prepared[:n_steps] = self._family.prepare(rows)[0]
         return n_steps
+
+
+def _as_array(x):
+    """``x`` as an array, one without numbers if it cannot be or if it has values masked."""
+    if isinstance(x, np.ndarray):
+        return _NOTHING
+    try:
+        return np.asarray(x)
+    except (TypeError, ValueError):
+        return _NOTHING
 
 
 def are_finite(values: np.ndarray) -> bool:

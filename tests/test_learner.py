@@ -42,14 +42,20 @@ def assert_same_as_partial_fit(estimator, stream, data=lambda x: x, start=lambda
 # Forms of observations ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", [
-    list, tuple, np.float32, np.int64, np.uint8, np.asfortranarray, lambda x: x[::-1][::-1],
-    lambda x: np.repeat(x, 2)[::2],
-], ids=str)  # fmt: skip
+FORMS = {
+    "list": list,
+    "tuple": tuple,
+    "reversed": lambda x: x[::-1].copy()[::-1],
+    "strided": lambda x: np.repeat(x, 2)[::2],
+    **{kind: lambda x, kind=kind: x.astype(kind)
+       for kind in ("float32", "float16", "int64", "uint8", "bool", ">f8")},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_any_form_of_numbers_is_read_as_doubles(form):
-    make = form if callable(form) and not isinstance(form, type) else None
-    make = make or (form if form in (list, tuple) else lambda x: x.astype(form))
-    X = np.round(np.abs(rows()))
+    make = FORMS[form]
+    X = (rows() > 2.0).astype(float) if form == "bool" else np.round(np.abs(rows()))
     one = mixture().fit(X)
     two, reference = copy.deepcopy(one).learner(), one.learner()
     for x in X[:20]:
@@ -168,11 +174,56 @@ def test_a_component_that_dies_is_told_of_as_often_as_by_partial_fit():
     assert same(vars(learner.model()), vars(estimator))
 
 
+def test_a_warning_that_is_an_error_leaves_the_learner_as_it_was():
+    X = np.concatenate([rows(60), rows(1) + 60.0])
+    learner = mixture("spherical", 3, learning_rate=3.0, batch_size=1).fit(X).learner()
+    n_learned = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        for x in rows(80, seed=5):
+            before = learner.model()
+            try:
+                learner.learn_one(x)
+            except RuntimeWarning:
+                assert same(vars(learner.model()), vars(before))
+                with pytest.raises(RuntimeWarning):
+                    before.partial_fit(x[None])
+                break
+            n_learned += 1
+    assert 1 < n_learned < 80
+    with pytest.warns(RuntimeWarning, match="no points left"):
+        learner.learn_one(x)
+    with pytest.warns(RuntimeWarning, match="no points left"):
+        before.partial_fit(x[None])
+    assert same(vars(learner.model()), vars(before))
+
+
+def test_a_rate_may_look_at_the_learner():
+    learner = None
+
+    def rate(step):
+        return 0.1 if learner is None else 0.1 + 0.0 * learner.model().means_.sum()
+
+    learner = mixture(learning_rate=rate, batch_size=1).fit(rows()).learner()
+    for x in rows(5):
+        learner.learn_one(x)
+    assert learner.model().n_steps_ == 5
+
+
+def test_a_rate_that_fails_leaves_the_learner_as_it_was():
+    learner = mixture(learning_rate=lambda t: 0.5 - 0.1 * t, batch_size=1).fit(rows()).learner()
+    for x in rows(4):
+        learner.learn_one(x)
+    before = learner.model()
+    with pytest.raises(ValueError, match="at step 5"):
+        learner.learn_one(rows(1)[0])
+    assert same(vars(learner.model()), vars(before))
+
+
 def test_a_step_without_a_maximum_is_undone():
     # Without noise, a variance falls to nothing when every row is the same.
     X = rows(50)
     learner = mixture(n_components=1, reg_covar=0.0, learning_rate=np.inf).fit(X).learner()
-    learner.learn_one  # noqa: B018
     before = learner.model()
     for _ in range(3):
         with pytest.raises(ValueError, match="ill-defined"):

@@ -66,8 +66,20 @@ class MixtureOneByOne(OneByOne):
             return False
         self._has_log_weights = self._has_fixed_weights
         if n_dead or self._model.told_dead:
-            self._model.warn_of_dead(n_dead, self._weights)
+            self._tell(n_dead)
         return True
+
+    def _tell(self, n_dead):
+        """Warn of components that have died; the step is undone if the warning is an error."""
+        told = self._model.told_dead
+        before = set(told)
+        try:
+            self._model.warn_of_dead(n_dead, self._weights)
+        except BaseException:
+            self._state[:] = self._saved
+            told.clear()
+            told.update(before)
+            raise
 
     def score(self, x):
         return self._total.item() if self._infers(x) else None
