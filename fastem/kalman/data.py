@@ -28,8 +28,6 @@ class Part(NamedTuple):
     order: np.ndarray
     #: Whether each has the covariances of the one before.
     shares: np.ndarray
-    #: Weight, sum and products, about the center, of the rows of complete steps.
-    rows: tuple
     #: Whether they are complete, and better cut into chunks than put side by side.
     is_long: bool
 
@@ -48,11 +46,14 @@ class Observations(Sequences):
 
     def __init__(self, X, lengths=None, sample_weight=None):
         X = np.ascontiguousarray(X, dtype=float)
-        missing = np.isnan(X).sum(axis=1)
         self.kinds = np.full(len(X), COMPLETE, np.uint8)
-        self.kinds[missing > 0] = PARTIAL
-        self.kinds[missing == X.shape[1]] = MISSING
-        super().__init__(X, lengths, sample_weight, missing=missing.any())
+        are_missing = not np.isfinite(X).all()
+        if are_missing:
+            missing = np.isnan(X).sum(axis=1)
+            self.kinds[missing > 0] = PARTIAL
+            self.kinds[missing == X.shape[1]] = MISSING
+            are_missing = missing.any()
+        super().__init__(X, lengths, sample_weight, missing=are_missing)
 
     def part(self, first: int, last: int) -> Observations:
         """The sequences ``first .. last - 1``; their rows are not copied."""
@@ -83,6 +84,8 @@ class Observations(Sequences):
     @cached_property
     def center(self) -> np.ndarray:
         """The mean of all values seen; zero in a column that has none."""
+        if not self.missing:
+            return self.X.sum(axis=0) / len(self.X)
         seen = ~np.isnan(self.X)
         sums = np.where(seen, self.X, 0.0).sum(axis=0)
         return np.divide(sums, seen.sum(axis=0), out=np.zeros(len(sums)), where=seen.any(axis=0))
@@ -90,11 +93,15 @@ class Observations(Sequences):
     @cached_property
     def complete(self) -> np.ndarray:
         """Which sequences miss nothing."""
+        if not self.missing:
+            return np.ones(len(self), dtype=bool)
         return np.add.reduceat(self.kinds != COMPLETE, self.starts) == 0
 
     def shares(self, order) -> np.ndarray:
         """Whether each has the covariances of the one before, as far as it reaches."""
         shares = np.zeros(len(order), dtype=bool)
+        if len(order) == 1:
+            return shares
         complete, lengths = self.complete, self.lengths
         for i in range(1, len(order)):
             s, before = order[i], order[i - 1]
@@ -111,24 +118,45 @@ class Observations(Sequences):
     @cached_property
     def parts(self) -> list[Part]:
         """How the sequences are cut for threads: a function of the data alone."""
-        complete = np.flatnonzero(self.complete)
+        return self.complete_parts + self.parts_of(np.flatnonzero(~self.complete))
+
+    @cached_property
+    def complete_parts(self) -> list[Part]:
+        """The same for the sequences that miss nothing."""
+        order = np.flatnonzero(self.complete)
         # The longest first: the others' covariances are the beginning of its own.
-        complete = complete[np.argsort(-self.lengths[complete], kind="stable")]
-        others = sorted(
-            np.flatnonzero(~self.complete), key=lambda s: (self.lengths[s], self._pattern(s))
-        )
+        if len(order) > 1:
+            order = order[np.argsort(-self.lengths[order], kind="stable")]
+        return self._cut(order, _LEAST_COMPLETE, are_complete=True)
+
+    def parts_of(self, sequences) -> list[Part]:
+        """The same for some that miss something."""
+        others = sorted(sequences, key=lambda s: (self.lengths[s], self._pattern(s)))
+        return self._cut(np.array(others, dtype=np.int64), _LEAST_OTHERS, are_complete=False)
+
+    def _cut(self, order, least, *, are_complete):
+        if len(order) == 1:
+            is_long = are_complete and _are_long(self.lengths[order])
+            return [Part(order, self.shares(order), is_long)]
+        ends = np.cumsum(self.lengths[order])
         parts = []
-        for order, least, are_complete in (
-            (complete, _LEAST_COMPLETE, True),
-            (np.array(others, dtype=np.int64), _LEAST_OTHERS, False),
-        ):
-            ends = np.cumsum(self.lengths[order])
-            for start, stop in chunks(int(ends[-1:].sum()), least, most=8 * _ROWS):
-                chunk = order[(ends > start) & (ends <= stop)]
-                if len(chunk):
-                    is_long = are_complete and _are_long(self.lengths[chunk])
-                    parts.append(Part(chunk, self.shares(chunk), self._rows(chunk), is_long))
+        for start, stop in chunks(int(ends[-1]) if len(order) else 0, least, most=8 * _ROWS):
+            chunk = order[(ends > start) & (ends <= stop)]
+            if len(chunk):
+                is_long = are_complete and _are_long(self.lengths[chunk])
+                parts.append(Part(chunk, self.shares(chunk), is_long))
         return parts
+
+    def rows_of(self, part: Part) -> tuple:
+        """Weight, sum and products, about the center, of the rows of a part's complete steps."""
+        key = part.order.tobytes()
+        if key not in self._products:
+            self._products[key] = self._rows(part.order)
+        return self._products[key]
+
+    @cached_property
+    def _products(self) -> dict:
+        return {}
 
     def _rows(self, order):
         p = self.X.shape[1]
@@ -200,6 +228,10 @@ def as_observations(X, lengths=None, sample_weight=None, n_columns=None, *, once
 
 def as_table(X, lengths=None, n_columns=None) -> Observations:
     """The same for methods that do not accept a stream."""
+    if type(X) is np.ndarray and X.ndim == 2:
+        # The most frequent case, without the questions that lead to it.
+        reader = ObservationReader(n_columns)
+        return reader.table(reader.rows(X), lengths, None)
     if is_sequence_stream(X):
         raise ValueError(
             "A stream is for learning and scoring; here, pass an array or a list of sequences."
@@ -226,6 +258,8 @@ def _rows(X, name, n_columns):
         raise ValueError(f"{name} has {rows.shape[1]} columns, and the model observes {n_columns}.")
     if masked:
         rows[np.ma.getmaskarray(X).reshape(rows.shape).any(axis=1)] = np.nan
+    if np.isfinite(rows).all():
+        return rows
     wrong = np.isinf(rows)
     if wrong.any():
         row, column = np.argwhere(wrong)[0]

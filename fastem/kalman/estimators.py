@@ -22,6 +22,8 @@ from .data import Observations, as_observations, as_table
 from .em import pykalman_em
 from .initialization import initial_parameters
 from .model import KalmanModel, NoDensityError
+from .one_step import as_state
+from .present import recall, remember
 from .stream import KalmanStream
 
 __all__ = ["KalmanFilter"]
@@ -360,16 +362,28 @@ initial_state_covariance_ : ndarray
         given = None if self._has_learned() else {**dict.fromkeys(_OFFSETS, True), **self._fixed()}
         return self._learner(self._parameters(), given)
 
+    def _lacks_matrices(self):
+        unknown = self.transition_matrices is None and self.observation_matrices is None
+        return unknown and not self._has_learned()
+
     def _inferring_model(self, n_columns=None) -> KalmanModel:
         """The model for inference, which may change with time."""
-        unknown = self.transition_matrices is None and self.observation_matrices is None
-        if unknown and not self._has_learned():
+        if self._lacks_matrices():
             warn(
                 "Neither transition_matrices nor observation_matrices are given or learned: "
                 "identities are used, as in pykalman. Call fit first, or give the matrices.",
                 UserWarning,
             )
         return self._make_model(self._parameters(n_columns))
+
+    def _present(self):
+        """The model for inference, kept from an earlier call; None if it has to be built."""
+        present = recall(self)
+        if present is not None:
+            return present
+        if self._lacks_matrices():
+            return None
+        return remember(self, lambda still: (still._inferring_model(), still._n_columns()))
 
     def _set_model(self, model):
         """Show a model's parameters as attributes."""
@@ -567,12 +581,15 @@ initial_state_covariance_ : ndarray
         return as_table(X, lengths, self._n_columns())
 
     def _inferring(self, X, lengths=None):
+        present = self._present()
+        if present is not None:
+            return present.model, as_table(X, lengths, present.n_columns)
         sequences = self._sequences(X, lengths)
         return self._inferring_model(sequences.X.shape[1]), sequences
 
     def _infer(self, X, smooth):
         model, sequences = self._inferring(X)
-        means, covariances = model.infer(sequences, smooth)[:2]
+        means, covariances = model.infer(sequences, smooth, scores=False)[:2]
         if getattr(X, "ndim", 2) == 3:
             n, T = X.shape[:2]
             return means.reshape(n, T, -1), covariances.reshape(n, T, *covariances.shape[1:])
@@ -621,21 +638,43 @@ observation_offset, observation_covariance : array-like, optional
         -------
         mean, covariance : ndarray
         """
-        parameters = dict(self._inferring_model().parameters)
-        given = (transition_matrix, transition_offset, transition_covariance,
-                 observation_matrix, observation_offset, observation_covariance)  # fmt: skip
-        for name, value in zip(VARYING, given, strict=True):
-            if value is not None:
-                parameters[name] = promoted(name, value)
+        given = {
+            name: value
+            for name, value in (
+                ("transition_matrices", transition_matrix),
+                ("transition_offsets", transition_offset),
+                ("transition_covariance", transition_covariance),
+                ("observation_matrices", observation_matrix),
+                ("observation_offsets", observation_offset),
+                ("observation_covariance", observation_covariance),
+            )
+            if value is not None
+        }
+        state = filtered_state_mean, filtered_state_covariance
+        present = self._present()
+        if present is not None:
+            if given:
+                found = present.step.after_with(given, *state, observation)
+            else:
+                found = present.step.after(*state, observation)
+            if found is not None:
+                return found
+        model = self._inferring_model() if present is None else present.model
+        return self._updated(dict(model.parameters), given, *state, observation)
+
+    def _updated(self, parameters, given, mean, covariance, observation):
+        """The next filtered state for any system, as the first of a sequence of one step."""
+        for name in VARYING:
+            if name in given:
+                parameters[name] = promoted(name, given[name])
             if parameters[name].ndim > len(AXES[name]):
                 raise ValueError(f"{name} changes with time: give the one of this step.")
         parameters = checks.check_system(parameters)
         A, b, Q = (parameters[f"transition_{k}"] for k in ("matrices", "offsets", "covariance"))
         p, d = parameters["observation_matrices"].shape
-        mean = _state("filtered_state_mean", filtered_state_mean, (d,))
-        covariance = _state("filtered_state_covariance", filtered_state_covariance, (d, d))
+        mean = as_state("filtered_state_mean", mean, (d,))
+        covariance = as_state("filtered_state_covariance", covariance, (d, d))
         checks.check_covariance("filtered_state_covariance", covariance)
-        # The next state, before it is observed, is the first state of a sequence of one step.
         parameters["initial_state_mean"] = A @ mean + b
         spread = A @ covariance @ A.T
         parameters["initial_state_covariance"] = 0.5 * (spread + spread.T) + Q
@@ -643,7 +682,7 @@ observation_offset, observation_covariance : array-like, optional
             observation = np.full(p, np.nan)
         row = np.ma.atleast_1d(observation).reshape(1, -1)
         row = row if np.ma.isMaskedArray(observation) else np.asarray(row)
-        means, covariances, _, _ = self._make_model(parameters).infer(row, False)
+        means, covariances, _, _ = self._make_model(parameters).infer(row, False, scores=False)
         return means[0], covariances[0]
 
     def loglikelihood(self, X):
@@ -719,30 +758,44 @@ observation_offset, observation_covariance : array-like, optional
         """
         if not isinstance(n_timesteps, Integral) or n_timesteps < 1:
             raise ValueError(f"n_timesteps must be a whole number, 1 or more; got {n_timesteps}.")
-        model = self._inferring_model()
+        present = self._present()
+        model = self._inferring_model() if present is None else present.model
         check_times(model.parameters, n_timesteps)
         rng = check_random_state(self.random_state if random_state is None else random_state)
 
-        transitions, steps = np.arange(n_timesteps - 1), np.arange(n_timesteps)
-        A, b, Q, C, c, R = (
-            checks.at_times(name, model.parameters[name], times)
-            for name, times in zip(VARYING, 3 * [transitions] + 3 * [steps], strict=True)
-        )
         d, p = model.A.shape[-1], model.C.shape[-2]
         if initial_state is not None:
-            initial_state = _state("initial_state", initial_state, (d,))
-        states, observations = np.zeros((n_timesteps, d)), np.zeros((n_timesteps, p))
-        for t in steps:
-            if t > 0:
-                states[t] = A[t - 1] @ states[t - 1] + b[t - 1]
-                states[t] += rng.multivariate_normal(np.zeros(d), Q[t - 1])
-            elif initial_state is None:
-                states[0] = rng.multivariate_normal(model.m, model.V)
-            else:
-                states[0] = initial_state
-            observations[t] = C[t] @ states[t] + c[t]
-            observations[t] += rng.multivariate_normal(np.zeros(p), R[t])
+            initial_state = as_state("initial_state", initial_state, (d,))
+        # In the order of the steps, each a state and an observation.
+        n_first = 0 if initial_state is not None else d
+        draws = rng.standard_normal(n_timesteps * (d + p) - d + n_first)
+        first, draws = draws[:n_first], draws[n_first:]
+        of_observations = np.empty((n_timesteps, p))
+        of_observations[0], rest = draws[:p], draws[p:].reshape(n_timesteps - 1, d + p)
+        of_observations[1:] = rest[:, d:]
+
+        states, steps = np.empty((n_timesteps, d)), np.arange(n_timesteps)
+        states[0] = model.m + _noise(first[None], model.V)[0] if n_first else initial_state
+        A, b, Q, C, c, R = (
+            checks.at_times(name, model.parameters[name], times)
+            for name, times in zip(VARYING, 3 * [steps[1:] - 1] + 3 * [steps], strict=True)
+        )
+        moved = b + _noise(rest[:, :d], model.Q if model.Q.ndim == 2 else Q)
+        for t in range(1, n_timesteps):
+            states[t] = A[t - 1] @ states[t - 1] + moved[t - 1]
+        observations = np.einsum("tij,tj->ti", C, states) + c
+        observations += _noise(of_observations, model.R if model.R.ndim == 2 else R)
         return states, np.ma.array(observations)
+
+
+def _noise(draws, covariance):
+    """Noise of a covariance, or of one for each row, made of rows of standard normal numbers.
+
+    The numbers are those of ``RandomState.multivariate_normal``.
+    """
+    _, values, vectors = np.linalg.svd(covariance)
+    roots = np.sqrt(values)[..., None] * vectors
+    return draws @ roots if roots.ndim == 2 else np.einsum("ti,tij->tj", draws, roots)
 
 
 def _named(em_vars):
@@ -759,15 +812,3 @@ def _named(em_vars):
             f"{tuple(NAMES)}."
         )
     return names
-
-
-def _state(name, value, shape):
-    """A mean or covariance of a state that is passed as an argument."""
-    array = checks.as_numbers(name, value)
-    if array.size == 1:
-        array = array.reshape((1,) * len(shape))
-    if array.shape != shape:
-        raise ValueError(f"{name} should have the shape {shape}; got {array.shape}.")
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} contains NaN or infinity.")
-    return array

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from .. import algebra
@@ -9,15 +11,16 @@ from ..checks import same_shapes
 from ..data.batches import check_total
 from ..kernels.kalman import entry
 from ..kernels.kalman.maximize import DIAGONAL, FIXED, FULL, SCALAR, maximum, regression_arena
+from ..kernels.kalman.one_step import LEAST_PIVOT
 from ..kernels.kalman.own import own as own_kernel
 from ..kernels.kalman.statistics import infer as infer_kernel
-from ..kernels.kalman.system import Workspace
+from ..kernels.kalman.system import Packed, Workspace, pack
 from ..learning_rate import step_size
 from ..lengths import Lengths
 from ..model import Model
 from ..parallel import in_order
 from ..statistics import Expectation, Learned, Statistics
-from . import checks
+from . import checks, gaps
 from .alignment import nearest_basis
 from .checks import AXES, NAMES
 from .constrained import constrained_regression
@@ -37,9 +40,6 @@ _REGRESSIONS = {
     "observation": ("observation_matrices", "observation_offsets", "observation_covariance"),
 }
 
-# R is factored if no pivot is smaller beside its diagonal entry; else the observations' own
-# covariance is, which includes the state's.
-_LEAST_PIVOT = 1e-8
 # Above this ratio of the variance of the data to that of the noise, what the noise leaves is summed
 # row by row and not taken from products of the data, which cancel.
 _LARGEST_RATIO = 1e4
@@ -106,7 +106,7 @@ class KalmanModel(Model):
         """``S(Θ)`` for sequences of the lengths ``horizon``."""
         checks.check_constant(self.parameters)
         lengths = self._lengths(horizon)
-        space = Workspace(self.system, 1)
+        space = Workspace(self.packed, 1)
         center = self.c + self.C @ self.m
         if not own_kernel(space.x, space.places, lengths.lengths, lengths.shares, center):
             raise ValueError(_INFINITE)
@@ -144,6 +144,11 @@ class KalmanModel(Model):
         """All parameters by letter, as kernels are given them."""
         return {letter: getattr(self, letter) for letter in NAMES.values()}
 
+    @cached_property
+    def packed(self) -> Packed:
+        """The same in one array."""
+        return pack(self.system)
+
     def with_parameters(self, parameters, *, trusted=False) -> KalmanModel:
         """The same kind of model with other parameters."""
         arrays = checks.check_system(parameters, trusted=trusted)
@@ -166,6 +171,12 @@ class KalmanModel(Model):
         """The same model with other parameters or entries that :meth:`maximize` leaves alone."""
         return self._copied(held=checks.check_held(held, self.parameters))
 
+    def _copied(self, **changes):
+        other = super()._copied(**changes)
+        for name in ("varies", "direct", "packed"):
+            vars(other).pop(name, None)
+        return other
+
     def _with(self, new):
         """The same model with parameters of the same shapes, by letter, whose values are sound."""
         letters = {letter: new[letter] for letter in NAMES.values()}
@@ -173,7 +184,7 @@ class KalmanModel(Model):
             checks.check_finite(name, letters[letter], trusted=True)
         return self._copied(**letters)
 
-    @property
+    @cached_property
     def varies(self) -> bool:
         """Whether some parameter changes with time."""
         return any(getattr(self, NAMES[name]).ndim > len(axes) for name, axes in AXES.items())
@@ -243,12 +254,19 @@ class KalmanModel(Model):
         longest = int(sequences.lengths.max())
         if self.varies:
             checks.check_times(self.parameters, longest)
-        return self.system, longest, self.direct
+        return self.packed, longest, self.direct
 
     def _expect(self, sequences):
         check_total(sequences.sample_weight, sequences.observation_name)
         room = self._room(sequences)
-        with_rest = not room[-1] and self._noise_ratio(sequences) > _LARGEST_RATIO
+        side_by_side = None
+        if gaps.are_worthwhile(self, sequences):
+            incomplete = np.flatnonzero(~sequences.complete)
+            side_by_side, left = gaps.expect(self, sequences, incomplete)
+            parts = sequences.complete_parts + sequences.parts_of(left)
+        else:
+            parts = sequences.parts
+        with_rest = not room[-1] and self._noise_ratio(sequences, parts) > _LARGEST_RATIO
 
         def one(part):
             space = self._filtered(sequences, part, room, with_rest)
@@ -256,13 +274,14 @@ class KalmanModel(Model):
             total, log_likelihood = float(sums.weight), float(sums.log_likelihood)
             if not total > 0:
                 return None
+            rows = sequences.rows_of(part)
             if not with_rest:
-                log_likelihood -= 0.5 * _rest_squares(rest, part.rows, sequences.center - self.c)
-            statistics = moments_of_sums(sums, sequences.center, part.rows)
+                log_likelihood -= 0.5 * _rest_squares(rest, rows, sequences.center - self.c)
+            statistics = moments_of_sums(sums, sequences.center, rows)
             return Expectation(statistics / total, float(log_likelihood / total), total)
 
-        parts = in_order(one, sequences.parts, self.n_jobs)
-        expectation = sum(part for part in parts if part is not None)
+        found = [side_by_side, *in_order(one, parts, self.n_jobs)]
+        expectation = sum(part for part in found if part is not None)
         return expectation._replace(horizon=sequences.horizon)
 
     def _filtered(self, sequences, part, room, with_rest, each=None):
@@ -282,9 +301,9 @@ class KalmanModel(Model):
         _check_density(sequences, *failed)
         return space
 
-    def _noise_ratio(self, sequences):
+    def _noise_ratio(self, sequences, parts):
         """The variance of the data divided by the least variance of the noise."""
-        rows = [part.rows for part in sequences.parts]
+        rows = [sequences.rows_of(part) for part in parts]
         count = sum(n for n, _, _ in rows)
         if count == 0:
             return 0.0
@@ -292,7 +311,7 @@ class KalmanModel(Model):
         least = np.linalg.eigvalsh(self.R).min()
         return variance / least if least > 0 else np.inf
 
-    @property
+    @cached_property
     def direct(self) -> bool:
         """Whether R has no safe factor, so that the filter works with the observations' own."""
         stack = self.R.reshape(-1, *self.R.shape[-2:])
@@ -300,37 +319,68 @@ class KalmanModel(Model):
             pivots = np.linalg.cholesky(stack).diagonal(axis1=1, axis2=2) ** 2
         except np.linalg.LinAlgError:
             return True
-        return bool((pivots < _LEAST_PIVOT * stack.diagonal(axis1=1, axis2=2)).any())
+        return bool((pivots < LEAST_PIVOT * stack.diagonal(axis1=1, axis2=2)).any())
 
     def log_likelihoods(self, data) -> np.ndarray:
         """The log-likelihood of each sequence."""
         sequences = as_table(data)
         room, out = self._room(sequences), np.empty(len(sequences))
+        parts = sequences.parts
+        if gaps.are_worthwhile(self, sequences):
+            incomplete = np.flatnonzero(~sequences.complete)
+            none, gains = np.empty((0, 0, 0)), np.empty(len(sequences.X))
+            left = gaps.infer(
+                self, sequences, incomplete, False, np.empty((0, 0)), none, none, gains
+            )
+            out[:] = np.add.reduceat(gains, sequences.starts)
+            parts = sequences.complete_parts + sequences.parts_of(left)
 
         def one(part):
             self._filtered(sequences, part, room, True, out)
 
-        list(in_order(one, sequences.parts, self.n_jobs))
+        list(in_order(one, parts, self.n_jobs))
         return out
 
-    def infer(self, data, smooth, *, lags=False):
-        """Of each row: mean and covariance of its state, and its log-likelihood.
+    def infer(self, data, smooth, *, lags=False, scores=True):
+        """Of each row: mean and covariance of its state, and, with ``scores``, its log-likelihood.
 
         The third are, with ``lags``, the covariances of the state of the next row of a sequence
         with that of each row; those of the last row are zero.
         """
         sequences = as_table(data)
-        space = Workspace(*self._room(sequences))
+        room = self._room(sequences)
         n_rows, d = len(sequences.X), self.A.shape[-1]
         means, covariances = np.empty((n_rows, d)), np.empty((n_rows, d, d))
         neighbors = np.zeros((n_rows if lags else 0, d, d))
-        gains = np.empty(n_rows)
-        failed = infer_kernel(
+        gains = np.empty(n_rows if scores else 0)
+        results = means, covariances, neighbors, gains
+        order = np.arange(len(sequences))
+        if gaps.are_worthwhile(self, sequences):
+            complete = sequences.complete
+            left = gaps.infer(self, sequences, order[~complete], smooth, *results)
+            order = np.sort(np.concatenate([order[complete], left]))
+        if len(order) == 0:
+            return results
+        if len(order) == len(sequences):
+            _check_density(sequences, *self._infer(sequences, room, smooth, *results))
+            return results
+        rows = np.concatenate([np.arange(*sequences.bounds[[s, s + 1]]) for s in order])
+        rest = Observations(sequences.X[rows], sequences.lengths[order])
+        found = [np.zeros((len(rows) if len(all_rows) else 0, *all_rows.shape[1:]))
+                 for all_rows in results]  # fmt: skip
+        failed, step = self._infer(rest, room, smooth, *found)
+        _check_density(sequences, order[failed] if failed >= 0 else -1, step)
+        for all_rows, some in zip(results, found, strict=True):
+            all_rows[rows[: len(some)]] = some
+        return results
+
+    def _infer(self, sequences, room, smooth, means, covariances, neighbors, gains):
+        """The same one sequence after another, into arrays; returns where there is no density."""
+        space = Workspace(*room)
+        return infer_kernel(
             space.x, space.places, *sequences.rows, sequences.shares(np.arange(len(sequences))),
             smooth, means, covariances, neighbors, gains,
         )  # fmt: skip
-        _check_density(sequences, *failed)
-        return means, covariances, neighbors, gains
 
     def learn(self, table, rates, batch_size=None, memory=None) -> Learned:
         """Online steps over batches of sequences in order.

@@ -33,7 +33,7 @@ class KalmanStream:
 
     def __init__(self, model):
         check_constant(model.parameters)
-        space = Workspace(model.system, 1, model.direct)
+        space = Workspace(model.packed, 1, model.direct)
         self._x, self._places = space.x, space.places
         self._d, self._p = len(model.m), len(model.c)
         self._mean = np.zeros(self._d)
@@ -92,7 +92,8 @@ class KalmanStream:
         if observation is None or (is_masked and np.ma.getmaskarray(observation).any()):
             return np.full(self._p, np.nan)
         try:
-            row = np.ascontiguousarray(observation, dtype=float).reshape(-1)
+            # A copy: the kernel is compiled for arrays that can be written to.
+            row = np.array(observation, dtype=float).reshape(-1)
         except (TypeError, ValueError) as error:
             raise ValueError(f"The observation cannot be read as numbers: {error}.") from None
         if row.shape[0] != self._p:

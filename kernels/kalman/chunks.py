@@ -21,7 +21,7 @@ from .system import load_observation, load_transition
 
 #: What may be left of an error of the state, in standard deviations of the state. The state where
 #: a chunk begins may be wrong by many.
-_FORGOTTEN = 1e-26
+FORGOTTEN = 1e-26
 #: A warm-up is a whole multiple of this, up to so many.
 _WARM_UP, _MOST_WARM_UPS = 16, 16
 #: A chunk should be so many warm-ups long, and at least so many.
@@ -67,7 +67,7 @@ def _steps_to_forget(matrix, unit):
         for i in range(d):
             for j in range(d):
                 largest = max(largest, abs(power[i, j]))
-        if largest * d <= _FORGOTTEN:
+        if largest * d <= FORGOTTEN:
             return warm_ups * _WARM_UP
         power = _product(power, step)
     return 0

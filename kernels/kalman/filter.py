@@ -83,12 +83,10 @@ def correct(x, w, step, record):
 
 
 @helper
-def predict(x, w, record):
-    """From the filtered covariance in ``new``: the next P, the smoother's gain J, and B."""
+def advance(x, w):
+    """From the filtered covariance F in ``new``: AF, the next P, and its factor in ``lower``."""
     apart()
     d, room = w.d, w.room
-    where = w.record
-    copy(x, room.new, d * d, record + where.F)
     multiply(x, room.A, room.new, d, d, d, room.AF)
     copy(x, room.Q, d * d, room.P)
     for i in range(d):
@@ -99,6 +97,16 @@ def predict(x, w, record):
             x[room.P + i * d + j] = s
             x[room.P + j * d + i] = s
     factorize(x, room.P, d, SINGULAR, room.lower)
+
+
+@helper
+def predict(x, w, record):
+    """From the filtered covariance in ``new``: the next P, the smoother's gain J, and B."""
+    apart()
+    d, room = w.d, w.room
+    where = w.record
+    copy(x, room.new, d * d, record + where.F)
+    advance(x, w)
     solve(x, room.lower, d, d, room.AF)
     for i in range(d):
         for j in range(d):

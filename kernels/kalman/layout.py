@@ -1,5 +1,6 @@
 """Named arrays in one flat array of doubles: offsets for kernels, NumPy views for Python."""
 
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -80,6 +81,13 @@ class Arena:
     def __init__(self, layout: Layout):
         self.x = np.zeros(layout.size)
         self._layout = layout
+
+    def places_of(self, block) -> dict[str, tuple[slice, tuple[int, ...]]]:
+        """For each array of a block, which numbers of ``x`` it has, and its shape; no padding."""
+        return {
+            name: (slice(offset // _BYTES, offset // _BYTES + prod(shape)), shape)
+            for name, (offset, shape, _) in self._layout.blocks[block].items()
+        }
 
     def __getattr__(self, name) -> Block:
         # Only for blocks that were not asked for before: few of them are ever read.

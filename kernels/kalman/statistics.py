@@ -41,14 +41,21 @@ def add_covariances(x, w, weight):
 def read_row(x, w, X, kind, row, t, center):
     """The observation about ``center`` in ``u``; what is missing as the smoothed state has it."""
     apart()
-    d, p, room = w.d, w.p, w.room
     if kind == COMPLETE:
-        for j in range(p):
-            x[room.u + j] = X[row + j] - center[j]
+        for j in range(w.p):
+            x[w.room.u + j] = X[row + j] - center[j]
         return
     if w.varies:
         load_observation(x, w, t)
     fill(x, w, X, row)
+    impute(x, w, X, row, t, center)
+
+
+@helper
+def impute(x, w, X, row, t, center):
+    """The same for a row with missing values, given how they depend on the others."""
+    apart()
+    d, p, room = w.d, w.p, w.room
     for j in range(p):
         v = X[row + j]
         x[room.raw + j] = v - x[room.c + j] if v == v else 0.0
@@ -209,10 +216,12 @@ def infer(
 
     ``shares`` is as for :func:`expect`, for sequences in order. ``lags[i]``, unless there is no
     room, is the covariance of the state of row i + 1 with that of row i, but for the last row of a
-    sequence. Returns the sequence and the step where an observation has no density, or -1, -1.
+    sequence. ``log_likelihoods`` may have no room either. Returns the sequence and the step where
+    an observation has no density, or -1, -1.
     """
     w = places[0]
     d = w.d
+    with_scores = log_likelihoods.shape[0] > 0
     load_transition(x, w, 0)
     load_observation(x, w, 0)
     if not reduce(x, w, X, np.int64(-1), w.whole):
@@ -231,9 +240,8 @@ def infer(
             if failed >= 0:
                 return s, failed
             reach = n_steps
-        filter_means(
-            x, w, X, kinds, start, n_steps, index, True, log_likelihoods[start : start + n_steps]
-        )
+        gained = log_likelihoods[start : start + n_steps] if with_scores else log_likelihoods
+        filter_means(x, w, X, kinds, start, n_steps, index, with_scores, gained)
         here = covariances[start : start + n_steps]
         lags_here = lags[start : start + n_steps] if lags.shape[0] > 0 else lags
         if again:

@@ -1,6 +1,7 @@
 """A linear dynamical system as kernels see it, and the one array in which they work."""
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -99,14 +100,38 @@ PLACES = np.dtype(
 FIRST_RECORDS = 128
 
 
+class Packed(NamedTuple):
+    """A system whose parameters follow one another, as they do in a :class:`Workspace`."""
+
+    values: np.ndarray
+    d: int
+    p: int
+    #: For each parameter that may change with time, for how many steps there are values, or None.
+    times: tuple
+
+
+def pack(system) -> Packed:
+    """A system from its parameters by letter.
+
+    m (d), V (d, d); A (d, d), b (d), Q (d, d), C (p, d), c (p), R (p, p), these six also with time
+    as a first axis.
+    """
+    p, d = system["C"].shape[-2:]
+    times = tuple(
+        len(system[name]) if system[name].ndim > len(shape) else None
+        for name, shape in _VARYING.items()
+    )
+    values = np.concatenate([system[name].reshape(-1) for name in _NAMES["system"]])
+    return Packed(values, d, p, times)
+
+
 class Workspace(Arena):
     """The array ``x`` that kernels work in, holding a system, and ``places``, where things begin.
 
     Parameters
     ----------
-    system : dict
-        m (d), V (d, d); A (d, d), b (d), Q (d, d), C (p, d), c (p), R (p, p), or each with time as
-        a first axis.
+    system : Packed or dict
+        See :func:`pack`.
     longest : int
         The length of the longest sequence.
     direct : bool
@@ -114,14 +139,12 @@ class Workspace(Arena):
     """
 
     def __init__(self, system, longest, direct=False):
-        p, d = system["C"].shape[-2:]
-        times = tuple(
-            len(system[name]) if system[name].ndim > len(shape) else None
-            for name, shape in _VARYING.items()
-        )
+        values, d, p, times = system if isinstance(system, Packed) else pack(system)
         layout, self.places = _layout(d, p, longest, bool(direct), times)
         super().__init__(layout)
-        self.system.put(**system)
+        self.longest = longest
+        # They come first.
+        self.x[: len(values)] = values
 
 
 def sums_arena(d, p) -> Arena:

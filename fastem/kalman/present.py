@@ -1,0 +1,148 @@
+"""The system that a Kalman filter's attributes describe, kept until one of them changes.
+
+A step of the filter takes less time than reading its parameters. So the model that was made of
+them is kept, with what they were: the same objects with the same contents are the same parameters,
+also where a user writes into an array or a list. See ``fastem/remembering.py``, whose rules these
+are; here a comparison must take a microsecond.
+"""
+
+from __future__ import annotations
+
+import marshal
+from operator import is_
+from weakref import ref
+
+import numpy as np
+
+from .checks import NAMES
+from .one_step import OneStep
+
+__all__ = ["Present", "recall", "remember"]
+
+#: The attributes whose contents matter; of the others, which object it is.
+_PARAMETERS = frozenset(name + end for name in NAMES for end in ("", "_"))
+#: Larger systems are built anew each time: building them is not what takes the time.
+_MOST_BYTES = 2**18
+# Lists are written like this to be compared; later formats depend on how often an object is used.
+_FORMAT = 2
+
+
+class _CanChangeUnseen(Exception):
+    """A parameter is of a type whose changes are not noticed."""
+
+
+class Present:
+    """A model, and the attributes that it was made of.
+
+    Attributes
+    ----------
+    model : KalmanModel
+    n_columns : int
+        How many columns data must have.
+    """
+
+    __slots__ = ("_step", "arrays", "lists", "model", "n_columns", "names", "owner", "values")
+
+    def __init__(self, state: dict):
+        self.names, self.values = list(state), tuple(state.values())
+        self.arrays, self.lists = [], []
+        n_bytes = 0
+        for name in _PARAMETERS & state.keys():
+            value = state[name]
+            kind = type(value)
+            if value is None or isinstance(value, (int, float, np.number)):
+                continue
+            if kind is np.ndarray and value.dtype.kind in "fiub":
+                n_bytes += value.nbytes
+                if n_bytes > _MOST_BYTES:
+                    raise _CanChangeUnseen
+                self.arrays.append((value, value.shape, value.dtype, value.tobytes()))
+            elif kind is list or kind is tuple:
+                _check_plain(value)
+                data = marshal.dumps(value, _FORMAT)
+                n_bytes += len(data)
+                if n_bytes > _MOST_BYTES:
+                    raise _CanChangeUnseen
+                self.lists.append((value, data))
+            else:
+                raise _CanChangeUnseen
+
+    def matches(self, state: dict) -> bool:
+        """Whether attributes are what they were."""
+        if list(state) != self.names or not all(map(is_, state.values(), self.values)):
+            return False
+        for array, shape, dtype, data in self.arrays:
+            if array.shape != shape or array.dtype is not dtype or array.tobytes() != data:
+                return False
+        for value, data in self.lists:
+            try:
+                if marshal.dumps(value, _FORMAT) != data:
+                    return False
+            except ValueError:  # something else is in it now
+                return False
+        return True
+
+    @property
+    def step(self) -> OneStep:
+        """The step of :meth:`fastem.KalmanFilter.filter_update`."""
+        if self._step is None:
+            self._step = OneStep(self.model)
+        return self._step
+
+
+def _check_plain(value):
+    """Raise an error if a list holds something besides numbers and lists of numbers."""
+    for item in value:
+        kind = type(item)
+        if kind is list or kind is tuple:
+            _check_plain(item)
+        elif kind is not float and kind is not int:
+            raise _CanChangeUnseen
+
+
+#: By the id of the estimator: not an attribute, so that copies and files do not contain it.
+_kept: dict[int, Present] = {}
+
+
+def recall(owner) -> Present | None:
+    """What is known of an estimator, if nothing has changed since."""
+    present = _kept.get(id(owner))
+    if present is None or present.owner() is not owner or not present.matches(vars(owner)):
+        return None
+    return present
+
+
+def remember(owner, build) -> Present | None:
+    """Build a model and keep it; None if that cannot be kept.
+
+    Parameters
+    ----------
+    owner
+        The estimator. A subclass that is not of this package may keep its values elsewhere.
+    build : callable
+        The model and the number of columns: a function of an estimator, which is a copy of the
+        owner whose attributes no other thread changes.
+    """
+    if not type(owner).__module__.startswith("fastem."):
+        return None
+    state = vars(owner).copy()
+    try:
+        present = Present(state)
+    except _CanChangeUnseen:
+        return None
+    still = object.__new__(type(owner))
+    vars(still).update(state)
+    present.model, present.n_columns = build(still)
+    present._step = None
+    # Not if the contents of an array have changed meanwhile.
+    if present.n_columns is None or not present.matches(state):
+        return None
+    key = id(owner)
+
+    def forget(dead):
+        if key in _kept and _kept[key].owner is dead:
+            del _kept[key]
+
+    present.owner = ref(owner, forget)
+    _kept[key] = present
+    return present
