@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from ..data.sequences import Reader, Sequences, as_sequences, is_sequence_stream
 from ..kernels.kalman.chunks import LONG
 from ..kernels.kalman.lanes import LEAST, LONGEST
 from ..kernels.kalman.observation import COMPLETE, MISSING, PARTIAL
+from ..lengths import Lengths
 from ..parallel import chunks
 
 __all__ = ["Observations", "as_observations", "as_table"]
@@ -80,6 +81,13 @@ class Observations(Sequences):
         """What kernels are given: empty if all weights are one."""
         weights = self.sample_weight
         return np.empty(0) if weights is None else np.ascontiguousarray(weights)
+
+    @property
+    def horizon(self) -> Lengths:
+        """The distribution of the lengths."""
+        if len(self) == 1 and self.sample_weight is None:
+            return _one_length(int(self.lengths[0]))
+        return super().horizon
 
     @cached_property
     def center(self) -> np.ndarray:
@@ -174,6 +182,11 @@ class Observations(Sequences):
         return total, first, second
 
 
+@lru_cache(maxsize=256)
+def _one_length(n_steps):
+    return Lengths([n_steps])
+
+
 def _are_long(lengths):
     apart = len(lengths) < LEAST or lengths.min() > LONGEST
     return bool(apart and lengths.max() >= LONG)
@@ -223,16 +236,15 @@ class ObservationReader(Reader):
 def as_observations(X, lengths=None, sample_weight=None, n_columns=None, *, once=False):
     """:class:`Observations`, or a stream of them, from all that :func:`as_sequences` takes."""
     reader = ObservationReader(n_columns)
+    if type(X) is np.ndarray and X.ndim == 2:
+        # The most frequent case, without the questions that lead to it.
+        return reader.table(reader.rows(X), lengths, sample_weight)
     return as_sequences(X, lengths, sample_weight, once=once, reader=reader)
 
 
 def as_table(X, lengths=None, n_columns=None) -> Observations:
     """The same for methods that do not accept a stream."""
-    if type(X) is np.ndarray and X.ndim == 2:
-        # The most frequent case, without the questions that lead to it.
-        reader = ObservationReader(n_columns)
-        return reader.table(reader.rows(X), lengths, None)
-    if is_sequence_stream(X):
+    if type(X) is not np.ndarray and is_sequence_stream(X):
         raise ValueError(
             "A stream is for learning and scoring; here, pass an array or a list of sequences."
         )

@@ -23,7 +23,7 @@ from .em import pykalman_em
 from .initialization import initial_parameters
 from .model import KalmanModel, NoDensityError
 from .one_step import as_state
-from .present import recall, remember
+from .present import keep_learner, recall, recall_learner, remember
 from .stream import KalmanStream
 
 __all__ = ["KalmanFilter"]
@@ -302,9 +302,13 @@ initial_state_covariance_ : ndarray
         return {name: held[name] if name in free else True for name in NAMES}
 
     def _warn_about_learning(self, n_columns, *, resumed):
-        """Warn if this is not what fastem 0.1 learned, or if there is nothing to learn."""
+        """Warn if this is not what fastem 0.1 learned, or if there is nothing to learn.
+
+        Returns whether there was something to warn of.
+        """
         changes, fixed = [], self._fixed()
-        if not self._free(fixed):
+        learns = bool(self._free(fixed))
+        if not learns:
             warn(
                 "There is nothing to learn: every parameter is given, fixed, or not in em_vars. "
                 "Name in em_vars what is to be learned.",
@@ -328,6 +332,7 @@ initial_state_covariance_ : ndarray
             )
         if changes:
             warn(" ".join(changes), FutureWarning)
+        return bool(changes) or not learns
 
     # The model -------------------------------------------------------------------------------
 
@@ -358,6 +363,9 @@ initial_state_covariance_ : ndarray
 
     def _model(self) -> KalmanModel:
         """The model that the attributes describe."""
+        known = recall_learner(self)
+        if known is not None:
+            return known.model
         # Filters that were never fitted are combined as they were given, except for the offsets.
         given = None if self._has_learned() else {**dict.fromkeys(_OFFSETS, True), **self._fixed()}
         return self._learner(self._parameters(), given)
@@ -392,6 +400,10 @@ initial_state_covariance_ : ndarray
             setattr(self, f"{name}_", np.array(array))
         if isinstance(model.horizon, Lengths):
             self.lengths_ = model.horizon
+
+    def _set_progress(self, progress):
+        super()._set_progress(progress)
+        keep_learner(self, progress.model)
 
     def __sklearn_is_fitted__(self):
         given = self.transition_matrices is not None and self.observation_matrices is not None
@@ -523,8 +535,12 @@ initial_state_covariance_ : ndarray
 
     def _online_tables(self, data, started):
         tables, first = super()._online_tables(data, started)
-        n_columns = self._n_columns() if first is None else first.X.shape[1]
-        self._warn_about_learning(n_columns, resumed=started)
+        known = recall_learner(self) if started else None
+        if known is None or not known.is_silent:
+            n_columns = self._n_columns() if first is None else first.X.shape[1]
+            warned = self._warn_about_learning(n_columns, resumed=started)
+            if known is not None:
+                known.is_silent = not warned
         return tables, first
 
     def _initial_model_online(self, table):

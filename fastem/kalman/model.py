@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from math import prod
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from .sums import moments_of_sums, sums_of_moments
 
 __all__ = ["NAMES", "KalmanModel", "NoDensityError", "no_density"]
 
+_LETTERS = frozenset(NAMES.values())
 #: The kinds of the covariances Q and R.
 SHAPES = {"full": FULL, "diag": DIAGONAL, "spherical": SCALAR}
 
@@ -173,8 +175,10 @@ class KalmanModel(Model):
 
     def _copied(self, **changes):
         other = super()._copied(**changes)
-        for name in ("varies", "direct", "packed"):
-            vars(other).pop(name, None)
+        # What was found of other parameters.
+        if not changes.keys().isdisjoint(_LETTERS):
+            for name in ("varies", "direct", "packed"):
+                vars(other).pop(name, None)
         return other
 
     def _with(self, new):
@@ -388,7 +392,8 @@ class KalmanModel(Model):
         They are taken in a kernel, unless single entries of parameters are held fixed.
         """
         room = self._room(table)
-        checks.check_constant(self.parameters)
+        if self.varies:
+            checks.check_constant(self.parameters)
         if not all(isinstance(held, bool) for held in self.held.values()):
             return super().learn(table, rates, batch_size, memory)
         size, rates = algebra.checked_steps(self, table, rates, batch_size, memory)
@@ -407,8 +412,8 @@ class KalmanModel(Model):
         if sequence >= 0:
             where = f" at step {step} of sequence {sequence}"
             raise ValueError(f"{no_density(where)} (at online step {done + 1})")
-        letters = {letter: getattr(space.system, letter).copy() for letter in NAMES.values()}
-        if not all(np.isfinite(value).all() for value in letters.values()):
+        packed = self.packed._replace(values=space.x[: len(self.packed.values)].copy())
+        if not np.isfinite(packed.values).all():
             raise ValueError(
                 "The online steps diverged: some parameters are not finite. Try a smaller "
                 "learning_rate or larger batches."
@@ -417,7 +422,20 @@ class KalmanModel(Model):
             memory = moments_of_sums(remembered.sums, table.center)
         weight = table.total_weight
         mean = log_likelihood / weight if weight > 0 else float("nan")
-        return Learned(self._copied(**letters), memory, mean)
+        return Learned(self._unpacked(packed), memory, mean)
+
+    def _unpacked(self, packed):
+        """The same model with the parameters, which do not change with time, of a packed system."""
+        letters, at = {}, 0
+        for letter in NAMES.values():
+            shape = getattr(self, letter).shape
+            size = prod(shape)
+            letters[letter] = packed.values[at : at + size].reshape(shape)
+            at += size
+        other = self._copied(**letters)
+        # As they would be found to be.
+        vars(other).update(packed=packed, varies=False)
+        return other
 
     def _lengths(self, horizon):
         horizon = self.horizon if horizon is None else horizon

@@ -8,7 +8,7 @@ from ..kernels.kalman.one_step import LOADED, SOUND, UNCHECKED, update
 from ..kernels.kalman.system import Workspace
 from .checks import NAMES, as_numbers, promoted
 
-__all__ = ["OneStep", "as_state"]
+__all__ = ["OneStep", "as_state", "is_plain"]
 
 _DOUBLE = np.dtype(float)
 
@@ -58,11 +58,11 @@ class OneStep:
         return self._take(x, UNCHECKED, mean, covariance, observation)
 
     def _take(self, x, state, mean, covariance, observation):
-        if not _is_plain(mean, self._of_mean):
+        if not is_plain(mean, self._of_mean):
             mean = as_state("filtered_state_mean", mean, self._of_mean)
-        if not _is_plain(covariance, self._of_covariance):
+        if not is_plain(covariance, self._of_covariance):
             covariance = as_state("filtered_state_covariance", covariance, self._of_covariance)
-        if not _is_plain(observation, self._of_row):
+        if not is_plain(observation, self._of_row):
             observation = self._row(observation)
             if observation is None:
                 return None
@@ -87,7 +87,7 @@ class OneStep:
         return row if row.shape == self._of_row else None
 
 
-def _is_plain(array, shape):
+def is_plain(array, shape):
     """Whether a kernel can be given this as it is: it was compiled for arrays like this."""
     return (
         type(array) is np.ndarray

@@ -17,7 +17,7 @@ import numpy as np
 from .checks import NAMES
 from .one_step import OneStep
 
-__all__ = ["Present", "recall", "remember"]
+__all__ = ["Learner", "Present", "keep_learner", "recall", "recall_learner", "remember"]
 
 #: The attributes whose contents matter; of the others, which object it is.
 _PARAMETERS = frozenset(name + end for name in NAMES for end in ("", "_"))
@@ -71,9 +71,8 @@ class Present:
         """Whether attributes are what they were."""
         if list(state) != self.names or not all(map(is_, state.values(), self.values)):
             return False
-        for array, shape, dtype, data in self.arrays:
-            if array.shape != shape or array.dtype is not dtype or array.tobytes() != data:
-                return False
+        if not _are_same(self.arrays):
+            return False
         for value, data in self.lists:
             try:
                 if marshal.dumps(value, _FORMAT) != data:
@@ -88,6 +87,14 @@ class Present:
         if self._step is None:
             self._step = OneStep(self.model)
         return self._step
+
+
+def _are_same(arrays):
+    """Whether arrays have the contents they had."""
+    for array, shape, dtype, data in arrays:
+        if array.shape != shape or array.dtype is not dtype or array.tobytes() != data:
+            return False
+    return True
 
 
 def _check_plain(value):
@@ -146,3 +153,87 @@ def remember(owner, build) -> Present | None:
     present.owner = ref(owner, forget)
     _kept[key] = present
     return present
+
+
+# Learning -----------------------------------------------------------------------------------------
+
+_LEARNED = tuple(f"{name}_" for name in NAMES)
+#: What else the model depends on that goes on learning. Of what was given, whether it was.
+_SETTINGS = (
+    *NAMES, "fixed", "em_vars", "transition_covariance_type", "observation_covariance_type",
+    "n_jobs", "n_dim_state", "n_dim_obs", "given_", "_filled",
+)  # fmt: skip
+
+
+class Learner:
+    """The model of the last online step, and the attributes that show it.
+
+    Attributes
+    ----------
+    model : KalmanModel
+    is_silent : bool
+        Whether there is nothing to warn of with these settings.
+    """
+
+    __slots__ = ("arrays", "is_silent", "lengths", "model", "owner", "settings")
+
+    def __init__(self, model, state: dict):
+        self.model, self.is_silent = model, False
+        self.settings = tuple(map(state.get, _SETTINGS))
+        self.lengths = state.get("lengths_")
+        arrays = [state[name] for name in _LEARNED]
+        self.arrays = [(array, array.shape, array.dtype, array.tobytes()) for array in arrays]
+
+    def has_settings_of(self, state: dict) -> bool:
+        """Whether the settings are what they were."""
+        return all(map(is_, map(state.get, _SETTINGS), self.settings))
+
+    def matches(self, state: dict) -> bool:
+        """Whether attributes are what they were."""
+        arrays = (array for array, _, _, _ in self.arrays)
+        return (
+            self.lengths is state.get("lengths_")
+            and all(map(is_, map(state.get, _LEARNED), arrays))
+            and self.has_settings_of(state)
+            and _are_same(self.arrays)
+        )
+
+
+_learners: dict[int, Learner] = {}
+
+
+def recall_learner(owner) -> Learner | None:
+    """The model from which an estimator learns on, if nothing has changed since."""
+    known = _learners.get(id(owner))
+    if known is None or known.owner() is not owner or not known.matches(vars(owner)):
+        return None
+    return known
+
+
+def keep_learner(owner, model) -> None:
+    """Keep the model that an estimator's attributes show now."""
+    state, key = vars(owner), id(owner)
+    before = _learners.pop(key, None)
+    if (
+        not type(owner).__module__.startswith("fastem.")
+        or model.horizon is not state.get("lengths_")
+        or not all(_cannot_change(state.get(name)) for name in ("fixed", "em_vars"))
+        or sum(getattr(model, letter).nbytes for letter in NAMES.values()) > _MOST_BYTES
+    ):
+        return
+    known = Learner(model, state)
+    if before is not None and before.owner() is owner and before.has_settings_of(state):
+        known.is_silent = before.is_silent
+
+    def forget(dead):
+        if key in _learners and _learners[key].owner is dead:
+            del _learners[key]
+
+    known.owner = ref(owner, forget)
+    _learners[key] = known
+
+
+def _cannot_change(value):
+    if isinstance(value, (tuple, frozenset)):
+        return all(type(item) is str for item in value)
+    return value is None or type(value) is str

@@ -10,6 +10,7 @@ from ..kernels.kalman.stream import forward
 from ..kernels.kalman.system import Workspace
 from .checks import check_constant
 from .model import no_density
+from .one_step import is_plain
 
 __all__ = ["KalmanStream"]
 
@@ -36,6 +37,7 @@ class KalmanStream:
         space = Workspace(model.packed, 1, model.direct)
         self._x, self._places = space.x, space.places
         self._d, self._p = len(model.m), len(model.c)
+        self._of_row, self._of_covariance = (self._p,), (self._d, self._d)
         self._mean = np.zeros(self._d)
         self._covariance = np.zeros((self._d, self._d))
         self.log_likelihood = 0.0
@@ -71,8 +73,8 @@ class KalmanStream:
             If it is not an observation of this model, or has no density. The stream is then as it
             was before.
         """
-        row = self._row(observation)
-        mean, covariance = np.empty(self._d), np.empty((self._d, self._d))
+        row = observation if is_plain(observation, self._of_row) else self._row(observation)
+        mean, covariance = np.empty(self._d), np.empty(self._of_covariance)
         gained = forward(self._x, self._places, row, self.n_steps > 0, mean, covariance)
         if math.isnan(gained):
             raise ValueError(
@@ -80,6 +82,8 @@ class KalmanStream:
                 "or the state has grown without bound."
             )
         if not gained < np.inf:
+            if np.isinf(row).any():
+                raise ValueError("The observation contains infinity; a missing value is NaN.")
             raise ValueError(no_density())
         self._mean, self._covariance = mean, covariance
         self.log_likelihood += gained
@@ -100,7 +104,4 @@ class KalmanStream:
             raise ValueError(
                 f"The observation has {row.shape[0]} values, and the model observes {self._p}."
             )
-        # Of so few numbers Python's own test is the quicker one.
-        if not all(map(math.isfinite, row.tolist())) and np.isinf(row).any():
-            raise ValueError("The observation contains infinity; a missing value is NaN.")
         return row

@@ -300,3 +300,83 @@ def test_arrays_that_cannot_be_written_to():
     stream = kf.stream()
     stream.update(arguments[2])
     assert stream.n_steps == 1
+
+
+# Learning ------------------------------------------------------------------------------------
+
+
+def learning(**settings):
+    kf = fastem.KalmanFilter(n_dim_state=2, random_state=0, max_iter=3, tol=0.0, **settings)
+    return kf.fit(X).partial_fit(X[:5])
+
+
+def assert_learns_as_anew(kf):
+    """The next step is that of a copy, which remembers nothing."""
+    fresh = copy.deepcopy(kf)
+    assert present.recall_learner(fresh) is None
+    kf.partial_fit(X[3:9])
+    fresh.partial_fit(X[3:9])
+    for name in GIVEN:
+        assert_array_equal(getattr(kf, f"{name}_"), getattr(fresh, f"{name}_"))
+    assert kf.lengths_ == fresh.lengths_
+    assert kf.n_observations_ == fresh.n_observations_
+
+
+@pytest.mark.parametrize("memory", ["model", "statistics"])
+def test_the_model_that_learned_last_learns_on(memory):
+    kf = learning(memory=memory)
+    assert present.recall_learner(kf) is not None
+    for _ in range(3):
+        assert_learns_as_anew(kf)
+
+
+@pytest.mark.parametrize("name", list(GIVEN))
+def test_changes_between_online_steps_are_seen(name):
+    kf = learning()
+    value = getattr(kf, f"{name}_")
+    value[(1,) * value.ndim] += 0.125
+    assert present.recall_learner(kf) is None
+    assert_learns_as_anew(kf)
+    setattr(kf, f"{name}_", 1.5 * getattr(kf, f"{name}_"))
+    assert_learns_as_anew(kf)
+
+
+def test_settings_between_online_steps_are_seen():
+    kf = learning()
+    for settings in (
+        {"fixed": ("transition_matrices",)},
+        {"fixed": ["observation_matrices"]},
+        {"em_vars": "all"},
+        {"em_vars": ("observation_covariance",), "fixed": ()},
+        {"observation_covariance_type": "diag"},
+        {"fixed": {"transition_matrices": [[True, False], [False, False]]}, "em_vars": None},
+    ):
+        kf.set_params(**settings)
+        assert_learns_as_anew(kf)
+    # A list that is changed.
+    kf.set_params(fixed=["transition_matrices"])
+    kf.partial_fit(X[:5])
+    kf.fixed.append("observation_matrices")
+    assert_learns_as_anew(kf)
+
+
+def test_warnings_about_learning_come_each_time():
+    kf = fastem.KalmanFilter(transition_matrices=np.eye(2), max_iter=2, tol=0.0)
+    for _ in range(3):
+        with pytest.warns(FutureWarning, match="given, and therefore not learned"):
+            kf.partial_fit(X)
+    quiet = learning()
+    quiet.partial_fit(X)
+    quiet.transition_matrices = np.eye(2)
+    with pytest.warns(FutureWarning, match="given, and therefore not learned"):
+        quiet.partial_fit(X)
+
+
+def test_a_failed_step_leaves_what_was_known():
+    kf = learning()
+    before = {name: getattr(kf, f"{name}_").copy() for name in GIVEN}
+    with pytest.raises(ValueError, match="infinity"):
+        kf.partial_fit(np.full((3, 2), np.inf))
+    for name, value in before.items():
+        assert_array_equal(getattr(kf, f"{name}_"), value)
+    assert_learns_as_anew(kf)
