@@ -15,6 +15,9 @@ from .worker import WorkerError, Workers
 
 __all__ = ["agree", "compare", "compare_sides", "prepared"]
 
+#: Seconds of a turn of what has no iterations; a longer task is done once.
+_WHILE = 0.2
+
 
 def compare(
     row: Row, workers: Workers, folder=None, repeats: int = 3,
@@ -96,7 +99,7 @@ def compare_sides(
         for name, side in sides.items()
         if plans[name].more == _first_n_iter(side)
     }
-    times = interleave({name: side.seconds for name, side in sides.items()}, plans, first)
+    times = interleave({name: _timed(side) for name, side in sides.items()}, plans, first)
     disturbed = [name for name in sides if not times[name].best > 0]
     if disturbed:
         failures.append(
@@ -119,6 +122,12 @@ def compare_sides(
             **agreement[name],
         }
     return result
+
+
+def _timed(side):
+    """What takes a turn: a fit, or a task as often as it can be done in a short while."""
+    # The first call after a rest is up to half as slow again, of a task of milliseconds.
+    return side.seconds if side.iterates else lambda _: side.best(_WHILE)
 
 
 def _first_n_iter(side):
