@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar
 
 import fastem
 from fastem.bench import documents
@@ -14,115 +13,76 @@ from fastem.dirichlet.model import CompoundDirichletModel
 from fastem.families import DirichletMultinomial
 
 from . import measuring
-from .measuring import doublings, fewer, named
+from .measuring import described
 
-_BASE = DocumentsShape(20_000, 1000, 200)
-_SHAPES = named(
-    DocumentsShape(100_000, 10, 100),
-    _BASE,
-    *doublings(_BASE, "n_documents", "n_words", "length"),
-)
-_SPARSE = named(DocumentsShape(50_000, 30_000, 150, is_sparse=True))
+_NARROW, _WIDE = DocumentsShape(100_000, 10, 100), DocumentsShape(20_000, 1000, 200)
+_SPARSE = DocumentsShape(50_000, 30_000, 150, is_sparse=True)
+_FEW = [shape._replace(n_documents=2000) for shape in (_NARROW, _WIDE)]
 
 
-class _Dirichlet:
-    @staticmethod
-    def fitted(shape):
-        problem = shape.problem()
-        return documents.fit(problem).run(None), (problem.X,)
+def _fitted(shape):
+    problem = shape.problem()
+    return documents.fit(problem).run(None), (problem.X,)
 
 
-class Iteration(measuring._Reading):
+_MAKER = measuring.Maker(_fitted)
+
+
+def _iteration(shape):
     """One step of batch EM, on tables that are made once."""
-
-    params = _SHAPES + _SPARSE
-
-    def prepare(self, name):
-        tables = CountTables.of(draw(name.shape))
-        model = CompoundDirichletModel(moments_match(tables))
-        return partial(measuring.iteration, model, tables)
+    tables = CountTables.of(draw(shape))
+    return partial(measuring.iteration, CompoundDirichletModel(moments_match(tables)), tables)
 
 
-class Fit(measuring._Reading):
+def _fit(shape):
     """A whole fit to 1e-8, its tables included."""
-
-    params = _SHAPES + _SPARSE
-
-    def prepare(self, name):
-        return partial(documents.fit(name.shape.problem()).run, None)
+    return partial(documents.fit(shape.problem()).run, None)
 
 
-class Tables(measuring._Timed):
+def _tables(shape):
     """Tables of counts, the one pass over the data."""
-
-    params = _SHAPES[:2] + _SPARSE
-
-    def prepare(self, name):
-        X = draw(name.shape)
-        return lambda: CountTables.of(X).finished()
+    X = draw(shape)
+    return lambda: CountTables.of(X).finished()
 
 
-class Score(_Dirichlet, measuring._Using):
-    """The log-likelihood."""
-
-    params = _SHAPES + _SPARSE
-
-
-class Online(_Dirichlet, measuring._Online):
-    """One pass of online EM, one document at a time."""
-
-    params = fewer(_SHAPES, "n_documents", 2000)
-
-
-class MiniBatches(Online):
-    """The same, a hundred documents at a time."""
-
-    params = fewer(_SHAPES[:2] + _SPARSE, "n_documents", 2000)
-    settings: ClassVar = {"batch_size": 100}
-
-
-class PseudoDocuments(MiniBatches):
-    """The same, the model's past drawn instead of computed."""
-
-    params = fewer(_SHAPES[:1], "n_documents", 2000)
-    settings: ClassVar = {
-        "batch_size": 100, "inertia": "sampled", "n_pseudo": 2000, "random_state": 0,
-    }  # fmt: skip
-
-
-class Combine(_Dirichlet, measuring._Combine):
-    """Combining twenty fitted models."""
-
-    params = fewer(_SHAPES[:2], "n_documents", 2000)
-
-
-class Divergence(_Dirichlet, measuring._Divergence):
-    """Comparing two fitted models."""
-
-    params = Combine.params
-
-
-class Draw(_Dirichlet, measuring._Timed):
+def _draw(shape):
     """Drawing a thousand documents."""
-
-    params = Combine.params
-
-    def prepare(self, name):
-        estimator, _ = self.fitted(name.shape)
-        return partial(estimator.sample, 1000, name.shape.length)
+    return partial(_MAKER.fitted(shape)[0].sample, 1000, shape.length)
 
 
-class Mixture(measuring._Reading):
+def _mixture(shape):
     """One step of batch EM for a mixture of four."""
+    X = draw(shape)
+    family = DirichletMultinomial()
+    estimator = fastem.Mixture(family, 4, max_iter=1, init_params="random", random_state=0)
+    return partial(measuring.iteration, estimator.fit(X)._model(), X)
 
-    params = named(DocumentsShape(20_000, 50, 100))
 
-    def prepare(self, name):
-        X = draw(name.shape)
-        estimator = fastem.Mixture(
-            DirichletMultinomial(), 4, max_iter=1, init_params="random", random_state=0
-        )
-        return partial(measuring.iteration, estimator.fit(X)._model(), X)
+def _named(prepare, name, *shapes):
+    return {f"{name}, {described(shape)}": partial(prepare, shape) for shape in shapes}
+
+
+class Speed(measuring._Suite):
+    """Fits, inference, online EM, and models that are merged and compared."""
+
+    works = (
+        _named(_iteration, "step", _NARROW, _WIDE, _SPARSE)
+        | _named(_fit, "fit", _NARROW, _WIDE, _SPARSE)
+        | _named(_tables, "tables", _NARROW, _WIDE, _SPARSE)
+        | _MAKER.works("using", [_NARROW, _WIDE, _SPARSE], "score", "score")
+        | _MAKER.works("online", _FEW, "online, one by one", batch_size=1)
+        | _MAKER.works("online", _FEW, "online, batches of 100", batch_size=100)
+        | _MAKER.works("online", _FEW[:1], "online, drawn documents", batch_size=100,
+                       inertia="sampled", n_pseudo=2000, random_state=0)
+        | _MAKER.works("combine", _FEW, "combine")
+        | _MAKER.works("divergence", _FEW, "divergence")
+        | _named(_draw, "draw", *_FEW)
+        | _named(_mixture, "step of a mixture", DocumentsShape(20_000, 50, 100))
+    )  # fmt: skip
+    params = tuple(works)
+
+    def setup_cache(self):
+        return measuring.seconds(self.works)
 
 
 class FirstCall(measuring._FirstCall):

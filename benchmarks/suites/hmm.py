@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 from fastem.bench import hidden_markov
@@ -9,84 +10,62 @@ from fastem.bench.hidden_markov import HMMShape
 from fastem.data.sequences import as_sequences
 
 from . import measuring
-from .measuring import doublings, named
 
 _BASE = HMMShape(2000, 50, 4, 4)
-_SHAPES = named(
+_SHAPES = [
     _BASE,
     HMMShape(2000, 50, 16, 8),
     HMMShape(1, 100_000, 8, 4),
     HMMShape(1, 100_000, 64, 4),
     HMMShape(20_000, 10, 4, 4),
-    *doublings(_BASE, "n_sequences", "n_steps", "n_states", "n_features"),
-)
-_OTHERS = named(_BASE._replace(covariance_type="full"), _BASE._replace(ragged=True))
+    _BASE._replace(covariance_type="full"),
+]
+_MANY = [HMMShape(20, 50, 4, 4), HMMShape(20, 50, 16, 8), HMMShape(20, 50, 64, 4)]
 
 
-class _HMM:
-    @staticmethod
-    def fitted(shape):
-        problem = shape.problem()
-        return hidden_markov.em(problem).run(1), (problem.X, problem.lengths)
-
-    checked = staticmethod(as_sequences)
+def _fitted(shape):
+    problem = shape.problem()
+    return hidden_markov.em(problem).run(1), (problem.X, problem.lengths)
 
 
-class Iteration(_HMM, measuring._Iteration):
+_MAKER = measuring.Maker(_fitted, as_sequences)
+
+
+class Iteration(measuring._Iterations):
     """One step of batch EM."""
 
-    params = _SHAPES + _OTHERS
+    works = _MAKER.works("iteration", _SHAPES, "step")
+    shapes: ClassVar = dict(zip(works, _SHAPES, strict=True))
+    params = tuple(works)
+
+    def setup_cache(self):
+        return measuring.with_rate(measuring.seconds(self.works))
 
 
-class Online(_HMM, measuring._Online):
-    """One pass of online EM, one sequence at a time."""
+class Speed(measuring._Suite):
+    """Inference, online EM, streams, and models that are merged and compared."""
 
-    params = _SHAPES
+    works = (
+        _MAKER.works("using", _SHAPES[:3], "score", "score")
+        | _MAKER.works("using", _SHAPES[:3], "Viterbi", "decode")
+        | _MAKER.works("using", _SHAPES[:3], "posteriors", "predict_proba")
+        | _MAKER.works("online", _SHAPES[:3], "online, one by one", batch_size=1)
+        | _MAKER.works("online", _SHAPES[:2], "online, batches of 20", batch_size=20)
+        | _MAKER.works("iteration", [_BASE._replace(ragged=True)], "step, ragged")
+        | _MAKER.works("combine", _MANY, "combine")
+        | _MAKER.works("divergence", _MANY[:2], "divergence")
+        | _MAKER.works("stream", _SHAPES[:1], "a thousand updates of a filter", "filter")
+    )
+    params = tuple(works)
 
-
-class MiniBatches(Online):
-    """The same, twenty sequences at a time."""
-
-    params = _SHAPES[:2]
-    settings: ClassVar = {"batch_size": 20}
-
-
-class Score(_HMM, measuring._Using):
-    """The log-likelihood."""
-
-    params = _SHAPES
-
-
-class Decode(_HMM, measuring._Using):
-    """The likeliest paths."""
-
-    params = _SHAPES
-    method = "decode"
+    def setup_cache(self):
+        return measuring.seconds(self.works)
 
 
-class Posteriors(_HMM, measuring._Using):
-    """The probabilities of the states."""
+class Memory(measuring._Peak):
+    """Memory of one step of batch EM."""
 
-    params = _SHAPES[:3]
-    method = "predict_proba"
-
-
-class Combine(_HMM, measuring._Combine):
-    """Combining twenty fitted models."""
-
-    params = named(HMMShape(20, 50, 4, 4), HMMShape(20, 50, 16, 8), HMMShape(20, 50, 64, 4))
-
-
-class Divergence(_HMM, measuring._Divergence):
-    """Comparing two fitted models."""
-
-    params = Combine.params[:2]
-
-
-class Stream(_HMM, measuring._Stream):
-    """A thousand observations, one at a time."""
-
-    params = _SHAPES[:1]
+    prepare = staticmethod(partial(_MAKER.iteration, _BASE))
 
 
 class FirstCall(measuring._FirstCall):

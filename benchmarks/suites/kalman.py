@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 from fastem.bench import kalman
@@ -9,75 +10,54 @@ from fastem.bench.kalman import KalmanShape
 from fastem.kalman.data import as_observations
 
 from . import measuring
-from .measuring import doublings, named
 
 _BASE = KalmanShape(2000, 50, 5, 10)
-_SHAPES = named(
-    _BASE,
-    KalmanShape(1, 100_000, 5, 10),
-    KalmanShape(1, 2000, 5, 10),
-    *doublings(_BASE, "n_sequences", "n_steps", "n_states", "n_features"),
-)
+_LONG, _SHORT = KalmanShape(1, 100_000, 5, 10), KalmanShape(1, 2000, 5, 10)
+_MISSING = KalmanShape(200, 50, 5, 10, missing=0.1)
+_MANY = [KalmanShape(20, 50, 5, 10), KalmanShape(20, 50, 10, 10)]
 
 
-class _Kalman:
-    @staticmethod
-    def fitted(shape):
-        problem = shape.problem()
-        return kalman.em(problem).run(1), (problem.X,)
-
-    checked = staticmethod(as_observations)
+def _fitted(shape):
+    problem = shape.problem()
+    return kalman.em(problem).run(1), (problem.X,)
 
 
-class Iteration(_Kalman, measuring._Iteration):
+_MAKER = measuring.Maker(_fitted, as_observations)
+
+
+class Iteration(measuring._Iterations):
     """One step of batch EM; where values are missing, covariances depend on which."""
 
-    params = _SHAPES + named(KalmanShape(200, 50, 5, 10, missing=0.1))
+    works = _MAKER.works("iteration", [_BASE, _LONG, _SHORT, _MISSING], "step")
+    shapes: ClassVar = dict(zip(works, [_BASE, _LONG, _SHORT, _MISSING], strict=True))
+    params = tuple(works)
+
+    def setup_cache(self):
+        return measuring.with_rate(measuring.seconds(self.works))
 
 
-class Online(_Kalman, measuring._Online):
-    """One pass of online EM, one sequence at a time."""
+class Speed(measuring._Suite):
+    """Inference, online EM, streams, and models that are merged and compared."""
 
-    params = _SHAPES
+    works = (
+        _MAKER.works("using", [_BASE, _LONG, _SHORT], "score", "score")
+        | _MAKER.works("using", [_BASE, _LONG, _SHORT, _MISSING], "smooth", "smooth")
+        | _MAKER.works("online", [_BASE, _SHORT], "online, one by one", batch_size=1)
+        | _MAKER.works("online", [_BASE], "online, batches of 20", batch_size=20)
+        | _MAKER.works("combine", _MANY, "combine")
+        | _MAKER.works("divergence", _MANY, "divergence")
+        | _MAKER.works("stream", [_SHORT], "a thousand updates of a stream", "stream")
+    )
+    params = tuple(works)
 
-
-class MiniBatches(Online):
-    """The same, twenty sequences at a time."""
-
-    params = _SHAPES[:1]
-    settings: ClassVar = {"batch_size": 20}
-
-
-class Score(_Kalman, measuring._Using):
-    """The log-likelihood."""
-
-    params = _SHAPES
-
-
-class Smooth(_Kalman, measuring._Using):
-    """Means and covariances of the states, given all of a sequence."""
-
-    params = _SHAPES
-    method = "smooth"
+    def setup_cache(self):
+        return measuring.seconds(self.works)
 
 
-class Combine(_Kalman, measuring._Combine):
-    """Combining twenty fitted models."""
+class Memory(measuring._Peak):
+    """Memory of one step of batch EM."""
 
-    params = named(KalmanShape(20, 50, 5, 10), KalmanShape(20, 50, 10, 10))
-
-
-class Divergence(_Kalman, measuring._Divergence):
-    """Comparing two fitted models."""
-
-    params = Combine.params
-
-
-class Stream(_Kalman, measuring._Stream):
-    """A thousand observations, one at a time."""
-
-    params = named(KalmanShape(1, 2000, 5, 10))
-    method = "stream"
+    prepare = staticmethod(partial(_MAKER.iteration, _BASE))
 
 
 class FirstCall(measuring._FirstCall):

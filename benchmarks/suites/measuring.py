@@ -1,50 +1,36 @@
 """What the asv suites of all models share. (asv passes over names with an underscore.)
 
-asv starts a process for each measurement of each parameter, and imports, data and a first fit are
-two seconds in each. So there is one round, and the samples end after a second.
+asv starts a process for each value that it shows. To import, to make data and to load kernels would
+take two seconds in each. So all times of a suite are measured in one process (``setup_cache``), and
+the others only look them up.
 """
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import copy
+import gc
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import ClassVar
 
 import fastem
 from fastem.bench.machine import matrix_product_rate
-from fastem.bench.timing import best_of
+from fastem.bench.measured import Measured
+from fastem.bench.side import Side
 
 warnings.filterwarnings("ignore")
 
-
-class _Named(str):
-    """A shape's description, which is what asv shows of it, with the shape."""
-
-    def __new__(cls, shape):
-        kind = getattr(shape, "covariance_type", "")
-        named = super().__new__(cls, f"{kind} {shape}".strip())
-        named.shape = shape
-        return named
+#: Seconds that calls are repeated for, after one that does not count.
+_BUDGET = 0.3
+#: Works by name: functions that prepare one, and return a call that does it.
+Works = dict[str, Callable[[], Callable]]
 
 
-def named(*shapes):
-    """Shapes as parameters, each once."""
-    return tuple(dict.fromkeys(map(_Named, shapes)))
-
-
-def doublings(shape, *fields):
-    """The shape with each of the fields doubled."""
-    return [shape._replace(**{field: 2 * getattr(shape, field)}) for field in fields]
-
-
-def fewer(names, field, most):
-    """The shapes with a field cut to ``most``."""
-    shapes = [name.shape for name in names]
-    return named(*(s._replace(**{field: min(most, getattr(s, field))}) for s in shapes))
+def described(shape) -> str:
+    """A shape, as asv shows it."""
+    return f"{getattr(shape, 'covariance_type', '')} {shape}".strip()
 
 
 def iteration(model, data):
@@ -52,116 +38,123 @@ def iteration(model, data):
     return model.maximize(model.expect(data).statistics)
 
 
-def _forget_peak():
-    """Count memory from here on: the peak is to be the work's, not the data's. Linux only."""
-    with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
+def seconds(works: Works) -> dict[str, float]:
+    """The least time of each work; NaN for what fails, so that the others are measured."""
+    return {name: _seconds(prepare) for name, prepare in works.items()}
 
 
-class _Timed:
-    """Some work: ``prepare(*parameters)`` gives a call that does it once.
+def _seconds(prepare):
+    try:
+        call = prepare()
+        call()
+        return Measured(Side(lambda _: call(), lambda _: None)).best(_BUDGET)
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}")
+        return float("nan")
+    finally:
+        gc.collect()
 
-    Suites of a model have ``fitted(shape)``: an estimator after one iteration, and its data as
-    ``fit`` takes them.
+
+class _Suite:
+    """Times of works; a subclass has ``works`` and, so that asv tells suites apart, a
+    ``setup_cache`` of its own that returns ``seconds(self.works)``.
     """
 
-    param_names = ("shape",)
+    param_names = ("work",)
     timeout = 600
-    rounds = 1
-    warmup_time = 0.0
-    repeat = (2, 20, 1.0)
 
-    def setup(self, *parameters):
-        # asv calls it again before every sample.
-        if not hasattr(self, "work"):
-            self.work = self.prepare(*parameters)
-            self.work()
+    def track_seconds(self, measured, work):
+        return measured[work]
 
-    def time_once(self, *parameters):
-        self.work()
+    track_seconds.unit = "seconds"
 
 
-class _Work(_Timed):
-    """Its memory too."""
-
-    def peakmem_once(self, *parameters):
-        _forget_peak()
-        self.work()
+def with_rate(measured: dict[str, float]) -> dict[str, float]:
+    """The times, and the rate of a matrix product in the same process."""
+    return {**measured, "rate": matrix_product_rate()}
 
 
-class _Reading(_Work):
-    """Work on all observations of a shape, the first parameter."""
+class _Iterations(_Suite):
+    """Steps of batch EM of models whose time goes into products; ``shapes`` by the name of a work.
 
-    def track_observations_per_second(self, name, *others):
-        return round(name.shape.n_observations / best_of(self.work, 3))
+    Its ``setup_cache`` returns ``with_rate(seconds(self.works))``.
+    """
 
-    track_observations_per_second.unit = "observations/s"
-
-
-class _Iteration(_Reading):
-    """One step of batch EM, of a model whose time goes into products."""
-
-    def prepare(self, name):
-        estimator, data = self.fitted(name.shape)
-        return partial(iteration, estimator._model(), self.checked(*data))
-
-    def track_share_of_matrix_product(self, name):
-        rate = name.shape.useful_flops / best_of(self.work, 3)
-        return round(rate / matrix_product_rate(), 3)
+    def track_share_of_matrix_product(self, measured, work):
+        return round(self.shapes[work].useful_flops / measured[work] / measured["rate"], 3)
 
     track_share_of_matrix_product.unit = "share of the matrix product"
 
 
-class _Online(_Reading):
-    """One pass of online EM."""
+class _Peak:
+    """Memory of one step of batch EM: the work's, not the data's."""
 
-    settings: ClassVar = {"batch_size": 1}
+    timeout = 600
 
-    def prepare(self, name):
-        estimator, data = self.fitted(name.shape)
-        return partial(estimator.set_params(**self.settings).partial_fit, *data)
+    def setup(self):
+        self.work = self.prepare()
+        self.work()
+        # Count from here on. Linux only.
+        with suppress(OSError):
+            Path("/proc/self/clear_refs").write_text("5")
 
-
-class _Using(_Reading):
-    """A method of a fitted estimator, called on its data."""
-
-    method = "score"
-
-    def prepare(self, name):
-        estimator, data = self.fitted(name.shape)
-        return partial(getattr(estimator, self.method), *data)
+    def peakmem_iteration(self):
+        self.work()
 
 
-class _Combine(_Work):
-    """Combining twenty fitted models."""
+class Maker:
+    """Works of a model on shapes; ``fitted(shape)`` is an estimator after one iteration, and its
+    data as ``fit`` takes them.
+    """
 
-    def prepare(self, name):
-        return partial(fastem.combine, [self.fitted(name.shape)[0]] * 20)
+    def __init__(self, fitted, checked=lambda X: X):
+        # Works of one shape follow each other.
+        self.fitted = lru_cache(maxsize=1)(fitted)
+        self._checked = checked
 
+    def iteration(self, shape):
+        """One step of batch EM."""
+        estimator, data = self.fitted(shape)
+        return partial(iteration, estimator._model(), self._checked(*data))
 
-class _Divergence(_Timed):
-    """Comparing two fitted models."""
+    def online(self, shape, **settings):
+        """One pass of online EM."""
+        estimator, data = self.fitted(shape)
+        return partial(copy.deepcopy(estimator).set_params(**settings).partial_fit, *data)
 
-    def prepare(self, name):
-        estimator, _ = self.fitted(name.shape)
+    def using(self, shape, method):
+        """A method of a fitted estimator, called on its data."""
+        estimator, data = self.fitted(shape)
+        return partial(getattr(estimator, method), *data)
+
+    def combine(self, shape):
+        """Combining twenty fitted models."""
+        return partial(fastem.combine, [self.fitted(shape)[0]] * 20)
+
+    def divergence(self, shape):
+        """Comparing two fitted models."""
+        estimator = self.fitted(shape)[0]
         return partial(fastem.divergence, estimator, estimator)
 
-
-class _Stream(_Timed):
-    """A thousand observations, one at a time."""
-
-    method = "filter"
-
-    def prepare(self, name):
-        estimator, data = self.fitted(name.shape)
+    def stream(self, shape, method):
+        """A thousand observations, one at a time."""
+        estimator, data = self.fitted(shape)
         rows = data[0].reshape(-1, data[0].shape[-1])[:1000]
-        return partial(self._update, getattr(estimator, self.method), rows)
 
-    @staticmethod
-    def _update(begin, rows):
-        stream = begin()
-        for row in rows:
-            stream.update(row)
+        def update():
+            stream = getattr(estimator, method)()
+            for row in rows:
+                stream.update(row)
+
+        return update
+
+    def works(self, kind, shapes, name, *arguments, **settings) -> Works:
+        """The works of a kind on shapes, by ``name`` and shape."""
+        method = getattr(self, kind)
+        return {
+            f"{name}, {described(shape)}": partial(method, shape, *arguments, **settings)
+            for shape in shapes
+        }
 
 
 class _NewProcess:
@@ -171,24 +164,19 @@ class _NewProcess:
     rounds = 1
     number = 1
     warmup_time = 0.0
-    repeat = (1, 5, 5.0)
+    repeat = 1
     min_run_count = 1
 
 
 class _FirstCall(_NewProcess):
     """The first fit of a process, with and without compiled kernels at hand.
 
-    ``estimator`` is its name, ``data`` and ``fit`` are code.
+    ``estimator`` is its name, ``data`` and ``fit`` are code. The other suites of the model have
+    compiled its kernels before.
     """
 
     params = ("cold", "warm")
     param_names = ("kernels",)
-
-    def setup(self, kernels):
-        # asv calls it again before every sample.
-        if kernels == "warm" and not hasattr(self, "is_warm"):
-            self.track_peak_memory(kernels)
-            self.is_warm = True
 
     def timeraw_fit(self, kernels):
         before = "import os, tempfile, warnings; warnings.simplefilter('ignore')\n"
@@ -197,14 +185,17 @@ class _FirstCall(_NewProcess):
             before += "os.environ['NUMBA_CACHE_DIR'] = empty.name\n"
         before += f"import numpy as np, fastem; fastem.{self.estimator}\n"
         before += f"rng = np.random.default_rng(0); {self.data}\n"
+        if kernels == "warm":
+            before += (
+                f"import subprocess, sys; subprocess.run([sys.executable, '-c', {self.code!r}])\n"
+            )
         return f"fastem.{self.fit}", before
 
-    def track_peak_memory(self, kernels):
-        fit, before = self.timeraw_fit(kernels)
-        peak = "import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
-        command = [sys.executable, "-c", f"{before}{fit}\n{peak}"]
-        printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        # In kilobytes, on Linux.
-        return 1024 * int(printed)
-
-    track_peak_memory.unit = "bytes"
+    @property
+    def code(self):
+        """All of it, as a program."""
+        return (
+            "import warnings; warnings.simplefilter('ignore')\n"
+            f"import numpy as np, fastem; rng = np.random.default_rng(0); {self.data}\n"
+            f"fastem.{self.fit}"
+        )

@@ -125,6 +125,27 @@ def kalman_sequences():
     return model.partial_fit, [sequence[None] for sequence in sequences]
 
 
+def one_row(method):
+    """A learner of a mixture."""
+    model, X = _mixture(1)
+    learner = model.learner()
+    # Settings are checked by the first observation.
+    learner.learn_one(X[0])
+    return getattr(learner, method), list(X[:1000])
+
+
+def one_sequence_of_chain(method):
+    """A learner of a hidden Markov model."""
+    model, sequences = _hmm()
+    return getattr(model.learner(), method), list(sequences)
+
+
+def one_sequence_of_system(method):
+    """A learner of a Kalman filter."""
+    model, sequences = _kalman()
+    return getattr(model.learner(), method), list(sequences)
+
+
 def states_of_chain():
     """A filter of the states of a chain, one observation at a time."""
     model, sequences = _hmm()
@@ -149,7 +170,9 @@ def _hmm_fit(estimator):
 
 
 def _alone(work, shape, bar, goal, prepare, *settings):
-    return SmallRow(work, shape, Alone(prepare, settings), None, Bar(bar * 1e-6, goal * 1e-6))
+    """A row without a peer; its bar and goal in microseconds, or None."""
+    seconds = [None if it is None else it * 1e-6 for it in (bar, goal)]
+    return SmallRow(work, shape, Alone(prepare, settings), None, Bar(*seconds))
 
 
 _MIXTURE = "GaussianMixture, full"
@@ -183,6 +206,13 @@ SMALL = [
     _alone("GaussianMixture.partial_fit", "1 row D=8 K=5, diag", 100, 50, rows),
     _alone("GaussianHMM.partial_fit", "T=20 D=4 K=4", 250, 120, hmm_sequences),
     _alone("KalmanFilter.partial_fit", "T=20 d=3 p=6", 200, 120, kalman_sequences),
+    _alone("learner.learn_one, mixture", "1 row D=8 K=5, diag", 8, 3, one_row, "learn_one"),
+    _alone("learner.score_one, mixture", "1 row D=8 K=5, diag", None, None, one_row, "score_one"),
+    _alone("learner.predict_one, mixture", "1 row D=8 K=5, diag", None, None, one_row,
+           "predict_one"),
+    _alone("learner.learn_one, HMM", "T=20 D=4 K=4", 40, None, one_sequence_of_chain, "learn_one"),
+    _alone("learner.learn_one, Kalman filter", "T=20 d=3 p=6", 60, None, one_sequence_of_system,
+           "learn_one"),
     _alone("KalmanStream.update", "a step d=3 p=6", 4, 2, states_of_system),
     _alone("StateFilter.update", "a step D=4 K=4", 5, 2, states_of_chain),
 ]  # fmt: skip

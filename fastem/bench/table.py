@@ -95,7 +95,7 @@ def small_markdown(found: dict) -> str:
 def _small_cells(row):
     ours = _time(row["seconds"])
     if row["peer"] is None:
-        over = "**above bar** " if row["seconds"] > row["bar"] else ""
+        over = "**above bar** " if row["bar"] and row["seconds"] > row["bar"] else ""
         return [row["work"], row["shape"], "–", "–", f"{over}{ours}", "–", _time(row["bar"]),
                 _time(row["goal"])]  # fmt: skip
     return [row["work"], row["shape"], row["peer"], _time(row["peer seconds"]), ours, _ratio(row),
