@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import ClassVar
+
 import numpy as np
 
 import fastem
@@ -31,38 +34,30 @@ _MODELS = {
 }
 
 
-class _OneByOne(measuring._Timed):
-    param_names = ("model",)
-    params = tuple(_MODELS)
+def _one_by_one(name, method):
+    estimator, data = _MODELS[name]
+    stream = data(np.random.default_rng(0))
+    first = np.array(stream[:_N]) if np.ndim(stream[0]) == 1 else stream[:_N]
+    learner = estimator.set_params(random_state=0).fit(first).learner()
+    learner.learn_one(stream[0])
+    call = getattr(learner, method)
 
-    def prepare(self, name):
-        estimator, data = _MODELS[name]
-        stream = data(np.random.default_rng(0))
-        first = np.array(stream[:_N]) if np.ndim(stream[0]) == 1 else stream[:_N]
-        learner = estimator.set_params(random_state=0).fit(first).learner()
-        learner.learn_one(stream[0])
-        method = getattr(learner, self.method)
+    def work():
+        for x in stream[_N:]:
+            call(x)
 
-        def work():
-            for x in stream[_N:]:
-                method(x)
-
-        return work
+    return work
 
 
-class LearnOne(_OneByOne):
-    """Learning from each."""
+class Speed(measuring._Suite):
+    """Learning from each, its log-likelihood, and its component or states."""
 
-    method = "learn_one"
+    works: ClassVar = {
+        f"{method}, {name}": partial(_one_by_one, name, method)
+        for method in ("learn_one", "score_one", "predict_one")
+        for name in _MODELS
+    }
+    params = tuple(works)
 
-
-class ScoreOne(_OneByOne):
-    """The log-likelihood of each."""
-
-    method = "score_one"
-
-
-class PredictOne(_OneByOne):
-    """The component or the states of each."""
-
-    method = "predict_one"
+    def setup_cache(self):
+        return measuring.seconds(self.works)
