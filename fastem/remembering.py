@@ -20,7 +20,7 @@ from .lengths import Lengths
 __all__ = ["Memory"]
 
 #: Larger arrays are not kept a second time: building their model is not what takes the time.
-_MOST_BYTES = 2**18
+_MOST_BYTES = 2**20
 
 _MISSING = object()
 

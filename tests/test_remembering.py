@@ -155,7 +155,7 @@ class Owner:
 
 def test_what_can_change_unseen_is_not_remembered():
     for value in ({}, object(), [], [1.0], (np.zeros(2),), ([],), np.array([{}]),
-                  np.zeros(2**16)):  # fmt: skip
+                  np.zeros(2**18)):  # fmt: skip
         owner, memory = Owner(value), Memory()
         found = [memory.recall(owner, object, vars(owner)) for _ in range(2)]
         assert found[0] is not found[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import ClassVar
 
@@ -186,6 +187,17 @@ def log_normalizer(diagonal):
     return np.log(diagonal).sum() - len(diagonal) * HALF_LOG_2PI
 
 
+def rows_of_each(labels):
+    """Each component that has rows, where they are, and how many."""
+    counts = np.bincount(labels)
+    ends = np.cumsum(counts).tolist()
+    # Labels in order, as estimators draw them, make slices of rows.
+    order = None if (labels[1:] >= labels[:-1]).all() else np.argsort(labels, kind="stable")
+    for k in np.flatnonzero(counts).tolist():
+        rows = slice(ends[k] - int(counts[k]), ends[k])
+        yield k, rows if order is None else order[rows], int(counts[k])
+
+
 def contiguous(array):
     return np.array(array, dtype=float, order="C")
 
@@ -210,12 +222,19 @@ def check_diagonals(diagonals, what):
         raise ValueError(f"{what} must be positive; that at {list(at)} is {diagonals[at]}.")
 
 
+def is_symmetric(matrices) -> bool:
+    """Whether matrices, of the last two axes, are symmetric up to rounding."""
+    others = np.swapaxes(matrices, -1, -2)
+    # Those that are learned are exactly symmetric, which takes less time to see.
+    return bool((matrices == others).all()) or np.allclose(matrices, others)
+
+
 def check_factors(covariances, factors):
     """Raise ``ValueError`` for matrices that cannot be covariances, or factors of precisions.
 
     Factors take the place of a decomposition, so that only what is quick is compared.
     """
-    if not np.allclose(covariances, np.swapaxes(covariances, -1, -2)):
+    if not is_symmetric(covariances):
         raise ValueError("The covariances are not symmetric.")
     for what, matrices in (("covariances", covariances), ("precisions_cholesky", factors)):
         check_diagonals(np.diagonal(matrices, axis1=-2, axis2=-1), f"The diagonal of {what}")
@@ -223,6 +242,10 @@ def check_factors(covariances, factors):
 
 def check_definite(covariances):
     """Raise ``ValueError`` for covariances from which nothing can be drawn."""
+    with contextlib.suppress(np.linalg.LinAlgError):
+        np.linalg.cholesky(covariances)
+        return
+    # There may be eigenvalues of zero.
     eigenvalues = np.linalg.eigvalsh(covariances)
     wrong = eigenvalues[:, 0] < -1e-8 * np.abs(eigenvalues).max(axis=1)
     if wrong.any():

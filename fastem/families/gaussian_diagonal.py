@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from ..kernels.families.gaussian_diagonal import DiagonalGaussian, DiagonalMoments, refresh_diagonal
-from .gaussian import Gaussian, check_diagonals, contiguous, log_normalizer, not_positive_definite
+from .gaussian import (
+    Gaussian,
+    check_diagonals,
+    contiguous,
+    log_normalizer,
+    not_positive_definite,
+    rows_of_each,
+)
 
 
 class _Diagonal(Gaussian, covariance_type="diag"):
@@ -84,8 +91,12 @@ class _Diagonal(Gaussian, covariance_type="diag"):
 
     def draw(self, parameters, labels, rng, horizon=None):
         means = parameters["means"]
-        noise = rng.standard_normal((len(labels), means.shape[1]))
-        return means[labels] + noise * np.sqrt(self.variances(parameters))[labels]
+        X = rng.standard_normal((len(labels), means.shape[1]))
+        deviations = np.sqrt(self.variances(parameters))
+        for k, chosen, _ in rows_of_each(labels):
+            X[chosen] *= deviations[k]
+            X[chosen] += means[k]
+        return X
 
     def expected_log_density(self, moments, k, packed):
         variances = self.columns_of(moments.scatter, packed.means.shape[1])[k] / moments.mass[k]

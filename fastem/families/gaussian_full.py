@@ -11,9 +11,11 @@ from .gaussian import (
     check_definite,
     check_factors,
     contiguous,
+    is_symmetric,
     log_normalizer,
     not_positive_definite,
     padded,
+    rows_of_each,
     square,
     triangular,
 )
@@ -57,8 +59,7 @@ class _Full(Gaussian, covariance_type="full"):
                 )
             return packed
         for k in range(n_components):
-            covariance = packed.covariances[k]
-            if not np.allclose(covariance, covariance.T):
+            if not is_symmetric(packed.covariances[k]):
                 raise ValueError(f"The covariance of component {k} is not symmetric.")
             if not self.refresh_one(packed, k):
                 raise ValueError(not_positive_definite(f"The covariance of component {k}"))
@@ -112,9 +113,10 @@ class _Full(Gaussian, covariance_type="full"):
         means, covariances = parameters["means"], parameters["covariances"]
         X = np.empty((len(labels), means.shape[1]))
         check_definite(covariances)
-        for k in np.unique(labels):
-            chosen = labels == k
-            X[chosen] = rng.multivariate_normal(means[k], covariances[k], chosen.sum())
+        for k, chosen, n_rows in rows_of_each(labels):
+            X[chosen] = rng.multivariate_normal(
+                means[k], covariances[k], n_rows, check_valid="ignore"
+            )
         return X
 
     def expected_log_density(self, moments, k, packed):

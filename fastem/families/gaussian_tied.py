@@ -20,9 +20,11 @@ from .gaussian import (
     check_definite,
     check_factors,
     contiguous,
+    is_symmetric,
     log_normalizer,
     not_positive_definite,
     padded,
+    rows_of_each,
     square,
     triangular,
 )
@@ -65,7 +67,7 @@ class _Tied(Gaussian, covariance_type="tied"):
                 # Scikit-learn takes every factor for a triangular one.
                 packed.offset[0] = log_normalizer(np.diag(factor))
             return packed
-        if not np.allclose(packed.covariance, packed.covariance.T):
+        if not is_symmetric(packed.covariance):
             raise ValueError("The covariance is not symmetric.")
         if not self.refresh(packed):
             raise ValueError(not_positive_definite("The covariance"))
@@ -105,8 +107,12 @@ class _Tied(Gaussian, covariance_type="tied"):
         means = parameters["means"]
         zero = np.zeros(means.shape[1])
         check_definite(parameters["covariances"][None])
-        noise = rng.multivariate_normal(zero, parameters["covariances"], len(labels))
-        return means[labels] + noise
+        X = rng.multivariate_normal(
+            zero, parameters["covariances"], len(labels), check_valid="ignore"
+        )
+        for k, chosen, _ in rows_of_each(labels):
+            X[chosen] += means[k]
+        return X
 
     def cross(self, packed, other, horizon=None):
         P = square(other.factor, packed.means.shape[1])

@@ -292,7 +292,7 @@ class BaseMixture(MixtureEstimator, RowEstimator):
         return self._present_model().infer(X, posteriors=True)[1]
 
     def _n_parameters(self):
-        model = self._model()
+        model = self._present_model()
         parameters = model.family.unpack(model.packed)
         return model.family.n_parameters(parameters) + len(model.weights) - 1
 
@@ -309,7 +309,7 @@ class BaseMixture(MixtureEstimator, RowEstimator):
         if n_samples < 1:
             raise ValueError(f"n_samples must be 1 or more; got {n_samples}.")
         rng = check_random_state(self.random_state)
-        model = self._model()
+        model = self._present_model()
         counts = rng.multinomial(n_samples, model.weights / model.weights.sum())
         y = np.repeat(np.arange(len(counts)), counts)
         return model.family.draw(model.family.unpack(model.packed), y, self._generator(rng)), y

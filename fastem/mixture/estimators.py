@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from numbers import Real
 
 import numpy as np
@@ -148,21 +149,24 @@ class GaussianMixture(BaseMixture):
         # EM with a tied covariance goes.
         if share == 1.0:
             return model
-        parameters = model.parameters
-        parameters["weights"] = model.weights * share
+        weights = model.weights * share
         if self.covariance_type == "tied":
             second = _second_moment(sample) / share
-            means = parameters["means"]
+            means = model.parameters["means"]
             covariance = second - (model.weights[:, None] * means).T @ means
             covariance[np.diag_indices_from(covariance)] += self.reg_covar
             # Far from the origin that is no covariance in floating point: then the other stays.
-            if (np.linalg.eigvalsh(covariance) > 0).all():
-                parameters["covariances"] = covariance
-        return model.with_parameters(parameters)
+            with contextlib.suppress(ValueError):
+                other = {"weights": weights, "covariances": covariance}
+                return model.with_parameters({**model.parameters, **other})
+        return model.with_weights(weights)
 
     def _generator(self, random_state):
         # The same draws as scikit-learn's.
         return random_state
+
+    # The factors are what densities are computed with.
+    _not_in_model = BaseMixture._not_in_model | {"precisions_"}
 
     def _parameter_attributes(self):
         return (*super()._parameter_attributes(), "precisions_cholesky_", "precisions_")

@@ -146,6 +146,12 @@ class MixtureModel(WeightedComponents, Model):
         weights = parameters.pop("weights")
         return MixtureModel(self.family, weights, parameters, fixed=self.fixed, n_jobs=self.n_jobs)
 
+    def with_weights(self, weights) -> MixtureModel:
+        """The same components with other weights."""
+        weights = checks.shaped("weights", checks.numbers("weights", weights), self.weights.shape)
+        _check_weights(weights)
+        return self._copied(weights=weights)
+
     def holding(self, fixed, told_dead) -> MixtureModel:
         """The same model with other parameters held fixed, and another memory of deaths."""
         return self._copied(fixed=frozenset(fixed), told_dead=told_dead)
@@ -361,8 +367,8 @@ class MixtureModel(WeightedComponents, Model):
         total = self.weights.sum()
         if abs(total - 1) > 1e-6:
             # An initialization by single points may leave some of the mass out.
-            parameters = {**self.parameters, "weights": self.weights / total}
-            return self.with_parameters(parameters).learn(table, rates, batch_size, memory)
+            model = self.with_weights(self.weights / total)
+            return model.learn(table, rates, batch_size, memory)
         is_whole = batch_size is None
         if (is_whole and len(table) > 1) or not self.family.compiled:
             return super().learn(table, rates, batch_size, memory)
