@@ -64,7 +64,7 @@ class Times(NamedTuple):
 
 def plan(
     timed: Callable[[int | None], float] | None, warm_up: float, *, iterates=True, repeats=3,
-    budget=40.0,
+    budget=25.0,
 ) -> Plan:  # fmt: skip
     """How to measure a side within a budget of seconds.
 
