@@ -384,7 +384,7 @@ class Estimator(BaseEstimator):
 
     # Data ------------------------------------------------------------------------------------
 
-    def _are_plain_rows(self, X, min_samples=1, *, reset=False) -> bool:
+    def _are_plain_rows(self, X, min_samples=1, *, reset=False, most=_FEW) -> bool:
         """Whether ``X`` is a small array that scikit-learn's checks would return as it is.
 
         They take longer than a prediction for a few rows. Values are not looked at; with ``reset``
@@ -395,7 +395,7 @@ class Estimator(BaseEstimator):
             and X.ndim == 2
             and readable(X)
             and min_samples <= len(X)
-            and 0 < X.size <= _FEW
+            and 0 < X.size <= most
         )
         if reset or not is_plain:
             return is_plain

@@ -8,6 +8,7 @@ columns is.
 """
 
 from collections import namedtuple
+from functools import lru_cache
 
 import numpy as np
 from llvmlite import ir
@@ -42,9 +43,15 @@ _AHEAD, _LINE = 32, 64
 def rows_of(array):
     """Describe a two-dimensional array of a readable type; the caller keeps it alive."""
     code = READABLE.index(array.dtype.type)
-    offsets = np.arange(array.shape[1], dtype=np.int64) * array.strides[1]
-    contiguous = bool(np.all(np.diff(offsets) == array.itemsize))
+    offsets, contiguous = _columns(array.shape[1], array.strides[1], array.itemsize)
     return Rows(array.ctypes.data, array.strides[0], offsets, contiguous, code, len(array))
+
+
+@lru_cache(maxsize=64)
+def _columns(n_columns, stride, item_size):
+    """Where the columns of a row are, which nobody changes, and whether they are neighbors."""
+    offsets = np.arange(n_columns, dtype=np.int64) * stride
+    return offsets, bool(np.all(np.diff(offsets) == item_size))
 
 
 _DOUBLE = ir.DoubleType()

@@ -216,6 +216,12 @@ def maximum(builder, a, b):
 
 
 @_elementwise
+def where_above(builder, a, b, x, y):
+    """``x`` in each lane where ``a`` is above ``b``, ``y`` in the others."""
+    return builder.select(builder.fcmp_ordered(">", a, b), x, y)
+
+
+@_elementwise
 def is_positive(builder, a):
     """One in each lane that is above zero, zero in the others."""
     zero, one = _constant(0.0, a.type), _constant(1.0, a.type)

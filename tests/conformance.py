@@ -613,8 +613,8 @@ def test_an_estimator_fits_one_step_after_another(case, monkeypatch):
 
 @every
 def test_a_kernel_that_steps_ends_where_it_is_told(case):
-    # Families of the user's own need Python in each step.
-    needs_python = case.name in ("Mixture-Rayleigh", "Mixture-interleaved")
+    # Families of the user's own and missing values need Python in each step.
+    needs_python = case.name in ("Mixture-Rayleigh", "Mixture-interleaved", "GaussianHMM-missing")
     if type(case.model).iterate is Model.iterate or needs_python:
         assert case.model.iterate(case.batch, Limit(3)) is None
         return

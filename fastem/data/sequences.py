@@ -11,7 +11,7 @@ from ..lengths import Lengths
 from .batches import Source, joined_values, yields_data
 
 __all__ = ["Reader", "SequenceStream", "Sequences", "as_column", "as_sequences",
-           "is_sequence_stream"]  # fmt: skip
+           "check_lengths", "is_sequence_stream"]  # fmt: skip
 
 # Items of a stream, which may be short sequences, are joined until they have this many rows.
 _JOINED_ROWS = 16_384
@@ -38,16 +38,27 @@ class Sequences:
     observation_name = "sequence"
 
     # ``plans`` caches how models lay out sequences of these lengths.
-    __slots__ = ("X", "cut_off", "lengths", "missing", "plans", "sample_weight")
+    __slots__ = ("X", "_missing", "cut_off", "lengths", "plans", "sample_weight")
 
     def __init__(self, X, lengths=None, sample_weight=None, cut_off=None, missing=None):
         self.X = X
-        self.lengths = _check_lengths(lengths, len(X))
+        self.lengths = check_lengths(lengths, len(X))
         n_sequences = len(self.lengths)
         self.sample_weight = _check_weights(sample_weight, n_sequences)
         self.cut_off = _check_cut_off(cut_off, n_sequences)
-        self.missing = has_nan(X) if missing is None else bool(missing)
+        self._missing = None if missing is None else bool(missing)
         self.plans = {}
+
+    @property
+    def missing(self) -> bool:
+        """Whether some entries are NaN."""
+        if self._missing is None:
+            self._missing = has_nan(self.X)
+        return self._missing
+
+    @missing.setter
+    def missing(self, missing):
+        self._missing = missing
 
     def __len__(self):
         return len(self.lengths)
@@ -96,7 +107,7 @@ class Sequences:
             return None if array is None else array[first:last]
 
         part = object.__new__(type(self))
-        part.X, part.lengths, part.missing = self.X[begin:end], cut(self.lengths), self.missing
+        part.X, part.lengths, part.missing = self.X[begin:end], cut(self.lengths), self._missing
         part.sample_weight, part.cut_off = cut(self.sample_weight), cut(self.cut_off)
         part.plans = {name: self.plans[name] for name in ("admitted_to",) if name in self.plans}
         return part
@@ -349,7 +360,8 @@ def _joinable(one, other):
     return alike and max(len(one.X), len(other.X)) < _JOINED_ROWS
 
 
-def _check_lengths(lengths, n_rows):
+def check_lengths(lengths, n_rows) -> np.ndarray:
+    """The lengths of sequences that have ``n_rows`` rows together, checked; None: one sequence."""
     if n_rows == 0:
         raise ValueError("There are no rows: X is empty, and a sequence needs at least one step.")
     if lengths is None:

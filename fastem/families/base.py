@@ -102,6 +102,13 @@ class Family(ABC):
         """
         return None
 
+    def support(self) -> tuple[float, float, bool] | None:
+        """The least and the largest value of every column, and whether values are whole numbers.
+
+        None if columns differ, or if only :meth:`check` can tell.
+        """
+        return None
+
     def columns_missing_together(self, n_columns) -> list[np.ndarray]:
         """The groups of columns of which a row may lack all, and not some."""
         return [] if self.separable else [np.arange(n_columns)]

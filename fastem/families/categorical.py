@@ -64,6 +64,9 @@ class Categorical(SummedFamily):
 
         return [is_category] * n_columns
 
+    def support(self):
+        return 0.0, self.n_categories - 1.0, True
+
     def pack(self, parameters):
         probabilities = np.array(self.given(parameters)["probabilities"], order="C")
         wrong = probabilities.ndim != 3 or probabilities.shape[2] != self.n_categories

@@ -16,6 +16,8 @@ from .base import Family
 
 __all__ = ["Gaussian"]
 
+_LARGEST = np.finfo(float).max.item()
+
 # Called from Python it need not be compiled.
 padded = padded_kernel.py_func
 
@@ -100,6 +102,9 @@ class Gaussian(Family):
 
     def entry_tests(self, n_columns):
         return [math.isfinite] * n_columns
+
+    def support(self):
+        return -_LARGEST, _LARGEST, False
 
     def without_noise(self, packed):
         return packed if packed.blur == 0.0 else packed._replace(blur=0.0)

@@ -15,6 +15,8 @@ from .support import check_counts, first_wrong, is_count, no_negatives
 __all__ = ["Bernoulli", "Beta", "Exponential", "Gamma", "Multinomial", "Poisson"]
 
 
+_LARGEST, _LEAST = np.finfo(float).max.item(), np.nextafter(0.0, 1.0).item()
+
 # One less a probability is known to this.
 _NEVER_ELSE = 4 * np.finfo(float).eps
 
@@ -32,8 +34,14 @@ class _LinearFamily(NaturalFamily):
     #: Whether one value is finite and in the support.
     in_support: Callable
 
+    #: The least and the largest value, and whether values are whole numbers.
+    range: tuple[float, float, bool] = (0.0, _LARGEST, True)
+
     def entry_tests(self, n_columns):
         return [self.in_support] * n_columns
+
+    def support(self):
+        return self.range
 
     def pack(self, parameters):
         arrays = list(self.given(parameters).values())
@@ -118,6 +126,7 @@ class Bernoulli(_LinearFamily):
     domain = ("between 0 and 1", lambda values: (values >= 0) & (values <= 1))
 
     in_support = staticmethod(lambda value: value in (0.0, 1.0))
+    range = (0.0, 1.0, True)
 
     def check(self, X):
         no_negatives(X, "Bernoulli data must be 0 or 1")
@@ -200,6 +209,7 @@ class Exponential(_LinearFamily):
     parameter_names = ("scales",)
 
     in_support = staticmethod(lambda value: 0.0 <= value < np.inf)
+    range = (0.0, _LARGEST, False)
 
     def check(self, X):
         no_negatives(X, "Exponential data cannot be negative")
@@ -230,6 +240,7 @@ class Gamma(_ShapedFamily):
     )
 
     in_support = staticmethod(lambda value: 0.0 < value < np.inf)
+    range = (_LEAST, _LARGEST, False)
 
     def check(self, X):
         no_negatives(X, "Gamma data must be positive")
@@ -253,6 +264,7 @@ class Beta(_ShapedFamily):
     )
 
     in_support = staticmethod(lambda value: 0.0 < value < 1.0)
+    range = (_LEAST, np.nextafter(1.0, 0.0).item(), False)
 
     def check(self, X):
         no_negatives(X, "Beta data must lie strictly between 0 and 1")

@@ -84,6 +84,12 @@ class MixtureOf(Family):
     def entry_tests(self, n_columns):
         return self.member.entry_tests(n_columns)
 
+    def steps_in_kernel(self, packed):
+        return self.member.steps_in_kernel(packed.members)
+
+    def support(self):
+        return self.member.support()
+
     def prepare(self, X):
         return self.member.prepare(X)
 

@@ -192,7 +192,7 @@ class BaseHMM(HMMInference, Estimator):
     def _check_table(self, table, n_before=0, *, reset):
         """Checked sequences; ``n_before`` sequences came before them in the stream."""
         X = table.X
-        if self._are_plain_rows(X, reset=reset):
+        if self._are_plain_rows(X, reset=reset, most=np.inf):
             if reset:
                 self._set_columns(X)
         else:
@@ -378,6 +378,14 @@ class BaseHMM(HMMInference, Estimator):
         new |= self._chain().maximize(model, statistics, n_sequences)
         kept = {name: array for name, array in model.parameters.items() if name in model.fixed}
         return model.with_parameters(new | kept)
+
+    def _prior(self, model):
+        """The priors of ``_maximize`` as kernels take them; None if they must say what is wrong."""
+        try:
+            emissions = self._emissions().kernel_prior(model)
+            return self._chain().kernel_prior(emissions)
+        except ValueError:
+            return None
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, lengths=None, sample_weight=None, cut_off=None) -> Self:

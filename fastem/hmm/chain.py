@@ -9,7 +9,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from .. import checks
-from .priors import dirichlet_mode, shaped_prior
+from ..kernels.hmm.priors import AllPriors, ChainPrior
+from .priors import dirichlet_mode, finite_priors, shaped_prior
 
 __all__ = ["Chain", "Shown", "absorbing_states", "index_draws"]
 
@@ -86,6 +87,14 @@ class Chain:
             prior = shaped_prior(self, f"{name}_prior", old[name].shape)
             new[name] = dirichlet_mode(statistics[block] * n_sequences, prior, old[name])
         return new
+
+    def kernel_prior(self, emissions) -> ChainPrior | AllPriors:
+        """The priors as kernels take them, with that of the emissions if they have one."""
+        n_states = self.n_states
+        start = shaped_prior(self, "startprob_prior", (n_states,))
+        transitions = shaped_prior(self, "transmat_prior", (n_states, n_states))
+        kind = ChainPrior if emissions is None else AllPriors
+        return kind(*finite_priors(start - 1.0, transitions - 1.0), emissions)
 
     def n_free(self) -> dict[str, int]:
         """The number of free parameters, by their letters."""

@@ -76,6 +76,10 @@ class Emissions(ABC):
         parameters = model.maximize(statistics).parameters
         return {name: parameters[name] for name in model.family.parameter_names}
 
+    def kernel_prior(self, model):
+        """The priors of :meth:`maximize` as kernels take them; None if there are none."""
+        return None
+
     def n_free(self, model) -> dict[str, int]:
         """The number of free parameters of the model's emissions, by their letters."""
         return {self.shown[0].letter: model.family.n_parameters(_unpacked(model))}
@@ -193,6 +197,10 @@ class GaussianEmissions(Emissions):
             new["covariances"] = new_covariances(self, moments, new["means"], old)
         return new
 
+    def kernel_prior(self, model):
+        n_columns = model.family.size(model.packed)[1]
+        return priors.gaussian_prior(self, n_columns, self.shapes(n_columns)["covars"])
+
     def draw(self, model, path, random_state):
         means, covariances = (_unpacked(model)[shown.parameter] for shown in self.shown)
         draw = normal_draws(means, covariances, self.covariance_type, random_state)
@@ -264,6 +272,10 @@ class GaussianMixtureEmissions(GaussianEmissions):
         weights = priors.dirichlet_mode(counts, prior, old, keep_zeros=False)
         return {"weights": weights, **super().maximize(model, statistics, n_sequences)}
 
+    def kernel_prior(self, model):
+        n_columns = model.family.size(model.packed)[1]
+        return priors.mixture_prior(self, n_columns, self.shapes(n_columns)["covars"])
+
     def draw(self, model, path, random_state):
         weights, means, covariances = (_unpacked(model)[shown.parameter] for shown in self.shown)
         draws = [
@@ -314,6 +326,9 @@ class PoissonEmissions(_OneTable):
     def maximize(self, model, statistics, n_sequences):
         mass, sums = (statistics[name] * n_sequences for name in ("mass", "sums"))
         return {"rates": priors.poisson_rates(self, mass, sums, _unpacked(model)["rates"])}
+
+    def kernel_prior(self, model):
+        return priors.poisson_prior(self, model.family.size(model.packed))
 
     def draw(self, model, path, random_state):
         rates = _unpacked(model)["rates"]
@@ -407,6 +422,10 @@ class CategoricalEmissions(_Probabilities):
         new = priors.dirichlet_mode(counts, prior[:, None], old, keep_zeros=False)
         return {"probabilities": new}
 
+    def kernel_prior(self, model):
+        shape = (self.n_states, model.packed.probabilities.shape[2])
+        return priors.table_prior(priors.shaped_prior(self, "emissionprob_prior", shape))
+
     def draw(self, model, path, random_state):
         return _drawn(index_draws(_unpacked(model)["probabilities"][:, 0], random_state), path)
 
@@ -478,6 +497,9 @@ class MultinomialEmissions(_Probabilities):
         old = _unpacked(model)["probabilities"]
         sums = statistics["sums"] * n_sequences
         return {"probabilities": priors.dirichlet_mode(sums, 1.0, old, keep_zeros=False)}
+
+    def kernel_prior(self, model):
+        return priors.table_prior(np.ones(model.family.size(model.packed)))
 
     def draw(self, model, path, random_state):
         n_trials = self.n_trials

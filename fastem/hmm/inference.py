@@ -14,13 +14,38 @@ __all__ = ["HMMInference"]
 class HMMInference:
     """The part of an estimator that uses its model and does not change it."""
 
+    def _used_model(self):
+        """The model that the attributes describe; it is not built again unless one has changed."""
+        try:
+            return self._present_model()
+        except AttributeError:
+            if self.__sklearn_is_fitted__():
+                raise
+        # Attributes are missing.
+        return check_is_fitted(self)
+
     def _model_and_tables(self, X, lengths, cut_off):
         """The model, and the tables of checked data for it."""
-        check_is_fitted(self)
-        model = self._present_model()
+        model = self._used_model()
         self._set_width(model)
         data = self._check_data(X, lengths, None, cut_off, reset=False, once=True)
         return model, data.tables()
+
+    def _found(self, what, X, lengths, cut_off):
+        """Pairs of log-probabilities, one for each sequence, and of rows, for each table.
+
+        ``what`` is the name of a method of :class:`~fastem.hmm.few.Few`.
+        """
+        few = getattr(self._used_model(), "few", None) if cut_off is None else None
+        if few is not None and self._are_plain_rows(X):
+            batch = few.batch(X, lengths)
+            found = None if batch is None else getattr(few, what)(batch)
+            if found is not None:
+                return [found]
+        model, tables = self._model_and_tables(X, lengths, cut_off)
+        if what == "paths":
+            return map(model.decode, tables)
+        return (model.infer(table, posteriors=what == "posteriors") for table in tables)
 
     def score(self, X, lengths=None, *, cut_off=None) -> float:
         """The log-likelihood of all sequences together.
@@ -30,8 +55,7 @@ class HMMInference:
         X, lengths, cut_off
             As for :meth:`fit`.
         """
-        model, tables = self._model_and_tables(X, lengths, cut_off)
-        return float(sum(model.log_likelihoods(table).sum() for table in tables))
+        return float(sum(scores.sum() for scores, _ in self._found("scores", X, lengths, cut_off)))
 
     def score_sequences(self, X, lengths=None, *, cut_off=None) -> np.ndarray:
         """The log-likelihood of each sequence.
@@ -41,8 +65,7 @@ class HMMInference:
         X, lengths, cut_off
             As for :meth:`fit`.
         """
-        model, tables = self._model_and_tables(X, lengths, cut_off)
-        return np.concatenate([model.log_likelihoods(table) for table in tables])
+        return np.concatenate([s for s, _ in self._found("scores", X, lengths, cut_off)])
 
     def score_samples(self, X, lengths=None, *, cut_off=None) -> tuple[float, np.ndarray]:
         """The log-likelihood of all sequences together, and the state probabilities of each row.
@@ -52,8 +75,7 @@ class HMMInference:
         log_prob : float
         posteriors : ndarray of shape (n_rows, n_components)
         """
-        model, tables = self._model_and_tables(X, lengths, cut_off)
-        return _added_up(model.infer(table, posteriors=True) for table in tables)
+        return _added_up(self._found("posteriors", X, lengths, cut_off))
 
     def decode(self, X, lengths=None, algorithm=None, *, cut_off=None) -> tuple[float, np.ndarray]:
         """The likeliest states.
@@ -76,11 +98,10 @@ class HMMInference:
         algorithm = algorithm or self.algorithm
         if algorithm not in ("viterbi", "map"):
             raise ValueError(f"Unknown decoder {algorithm!r}: it is 'viterbi' or 'map'.")
-        model, tables = self._model_and_tables(X, lengths, cut_off)
         if algorithm == "viterbi":
-            return _added_up(map(model.decode, tables))
-        posteriors = (model.infer(table, posteriors=True)[1] for table in tables)
-        return _added_up((rows.max(axis=1), rows.argmax(axis=1)) for rows in posteriors)
+            return _added_up(self._found("paths", X, lengths, cut_off))
+        found = self._found("posteriors", X, lengths, cut_off)
+        return _added_up((rows.max(axis=1), rows.argmax(axis=1)) for _, rows in found)
 
     def predict(self, X, lengths=None, *, cut_off=None) -> np.ndarray:
         """The likeliest state of each row, by the estimator's ``algorithm``."""
@@ -181,4 +202,4 @@ def _added_up(results):
     for log_probs, found in results:
         log_prob += log_probs.sum()
         rows.append(found)
-    return float(log_prob), np.concatenate(rows)
+    return float(log_prob), rows[0] if len(rows) == 1 else np.concatenate(rows)

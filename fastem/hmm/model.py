@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from .. import checks
@@ -11,17 +13,20 @@ from ..families import Family
 from ..families.base import copy_packed
 from ..kernels.hmm.chain import make_chain
 from ..kernels.hmm.emissions import LEAST
+from ..kernels.hmm.iteration import iterate as iterate_kernel
 from ..kernels.hmm.online import IMPOSSIBLE, NEVER_ABSORBED, NO_MAXIMUM
 from ..kernels.hmm.online import online as online_kernel
+from ..kernels.hmm.priors import NoPrior
 from ..kernels.hmm.sampling import draw_path, sample_until_absorbed
 from ..kernels.hmm.usages import absorbing_usages, fixed_length_usages
 from ..kernels.mixture.online import LEAST_SHARE
 from ..lengths import LONGEST_TABLE, Lengths
 from ..model import Model
-from ..notices import warn_of_dead
+from ..notices import REVIVED, warn_of_dead
 from ..revival import revival
-from ..statistics import Expectation, Learned, Statistics
+from ..statistics import Expectation, Iterated, Learned, Statistics
 from .checks import admit_sequences, check_possible, check_values
+from .few import Few, are_few
 from .passes import Pass
 
 __all__ = ["HMMModel"]
@@ -400,9 +405,18 @@ class HMMModel(Components, Model):
         admit_sequences(table, self.family)
         return Pass(self.kernel_chain, self.family, self.packed, table, self.n_jobs)
 
+    @cached_property
+    def few(self) -> Few:
+        """This model, ready for a few short sequences."""
+        return Few(self)
+
+    def __getstate__(self):
+        # Copies, and files, make it themselves when they need it: other parameters may follow.
+        return {name: value for name, value in vars(self).items() if name != "few"}
+
     @property
     def kernel_chain(self):
-        """The chain as kernels take it."""
+        """The chain as kernels take it, in arrays of its own."""
         flags = self.absorbing if self.absorbing.any() else ()
         return make_chain(self.startprob, self.transmat, flags)
 
@@ -443,6 +457,52 @@ class HMMModel(Components, Model):
         results = [result(self._pass(table)) for table in self.tables(data)]
         scores, rows = zip(*results, strict=True)
         return np.concatenate(scores), np.concatenate(rows)
+
+    def iterate(self, data, limit, prior=None) -> Iterated | None:
+        """Steps of batch EM over a few short sequences, in a kernel.
+
+        ``prior`` is one of ``kernels/hmm/priors.py``; ``emissions`` are None if they have none.
+        """
+        if not isinstance(data, Sequences) or data.missing:
+            return None
+        few = are_few(len(data.X), len(data), len(self.startprob))
+        weight = data.total_weight
+        if not (few and weight > 0 and self.family.steps_in_kernel(self.packed)):
+            return None
+        sweep = self._pass(data)
+        batch, _rows, log_base = sweep.read_all()
+        constant = 0.0
+        if log_base is not None:
+            base, weights = np.add.reduceat(log_base, data.starts), data.sample_weight
+            constant = float(base.sum() if weights is None else base @ weights)
+        told_dead = np.zeros(len(self.startprob), dtype=bool)
+        told_dead[list(self.told_dead)] = True
+        plain = NoPrior(told_dead, REVIVED * LEAST_SHARE)
+        if prior is None:
+            prior = plain
+        elif prior.emissions is None:
+            prior = prior._replace(emissions=plain)
+        lengths = None if self.absorbing.any() else data.horizon
+        limits = (weight, float(limit.least_change(weight, (lengths, None))), float(limit.before))
+
+        def taken(n_steps):
+            packed, mass = copy_packed(self.packed), np.zeros(len(self.startprob))
+            startprob, transmat = self.startprob.copy(), self.transmat.copy()
+            buffers, log_likelihoods = self.family.buffers(packed), np.empty(n_steps)
+            n_taken, failed = iterate_kernel(
+                self.kernel_chain, batch, constant, limits, limit.both_ways, startprob, transmat,
+                packed, prior, mass, buffers, "startprob" in self.fixed, "transmat" in self.fixed,
+                self.family.flags(self.fixed), log_likelihoods,
+            )  # fmt: skip
+            if n_taken == 0:
+                return None
+            if failed:
+                return taken(n_taken)
+            horizon = lengths, self.family.horizon(packed, mass.sum(), buffers)
+            model = self._copied(startprob=startprob, transmat=transmat, packed=packed)
+            return Iterated(model, log_likelihoods[:n_taken].tolist(), weight, horizon)
+
+        return taken(limit.n_steps)
 
     def learn(self, table, rates, batch_size=None, memory=None) -> Learned:
         """Online steps over batches of sequences in order; small batches run in a kernel."""

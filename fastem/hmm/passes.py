@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import threading
+from functools import lru_cache
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
@@ -27,7 +28,8 @@ from ..kernels.hmm.forward_backward import (
     sum_steps,
 )
 from ..kernels.hmm.layout import Layout, lay_out
-from ..kernels.hmm.viterbi import viterbi_alone, viterbi_lanes
+from ..kernels.hmm.scoring import score_lanes
+from ..kernels.hmm.viterbi import decode_lanes, viterbi_alone
 from ..kernels.log_space import log_backward, log_forward
 from ..kernels.rows import GROUP
 from ..parallel import add_into, in_order
@@ -42,6 +44,9 @@ _LONG_ENTRIES = 2**18
 _STRETCHES = 4
 # A sequence of more entries is smoothed in segments, so that they need not all be kept.
 _SEGMENT_ENTRIES = 2**23
+
+# The pieces of so many sequences are remembered by their lengths.
+_MOST_REMEMBERED = 2**14
 
 _NO_WEIGHTS = np.empty(0)
 _NO_FLAGS = np.empty(0, dtype=np.uint8)
@@ -69,18 +74,30 @@ def pieces_of(table, n_states):
     """The pieces of a table, which depend on the lengths of its sequences alone."""
     size = int(padded_states.py_func(n_states))
     if size not in table.plans:
-        table.plans[size] = _cut(table.lengths, n_states, size)
+        lengths, limits = table.lengths, (_PIECE_ENTRIES, _MOST_ENTRIES, _LONG_ENTRIES)
+        if len(lengths) <= _MOST_REMEMBERED:
+            table.plans[size] = _cut_again(lengths.tobytes(), n_states, size, limits)
+        else:
+            table.plans[size] = _cut(lengths, n_states, size, limits)
     return table.plans[size]
 
 
-def _cut(lengths, n_states, size):
+@lru_cache(maxsize=8)
+def _cut_again(lengths, n_states, size, limits):
+    """The pieces of the same lengths as before need not be made again; nobody changes them."""
+    # A copy, because kernels would be compiled once more for arrays that cannot be written to.
+    return _cut(np.frombuffer(lengths, dtype=np.int64).copy(), n_states, size, limits)
+
+
+def _cut(lengths, n_states, size, limits):
+    piece_entries, most_entries, long_entries = limits
     ends = np.cumsum(lengths)
     # Enough sequences for lanes of similar length, however many states there are.
-    rows = max(_PIECE_ENTRIES // size, int(64 * lengths.mean()))
-    rows = min(rows, max(_MOST_ENTRIES // size, 1))
+    rows = max(piece_entries // size, int(64 * lengths.mean()))
+    rows = min(rows, max(most_entries // size, 1))
     pieces = []
     first = 0
-    is_long = lengths * size > _LONG_ENTRIES
+    is_long = lengths * size > long_entries
     while first < len(lengths):
         begin = int(ends[first] - lengths[first])
         last = max(first + 1, int(np.searchsorted(ends, begin + rows, side="right")))
@@ -166,6 +183,18 @@ class Pass:
         self._smooth()
         return self.log_likelihoods, np.empty((0, self.n_states))
 
+    @property
+    def _may_score(self):
+        """Whether the forward recursion alone can be certain of log-likelihoods.
+
+        It is not where it meets zeros: a zero that the model means looks like one that was lost to
+        underflow.
+        """
+        n, chain = self.n_states, self.chain
+        matrix = chain.forward.reshape(self.size, self.size)[:n, :n]
+        possible = matrix.all() and chain.start[:n].all() and not len(chain.absorbing)
+        return not self.smoothing and not self.table.missing and bool(possible)
+
     def posteriors(self):
         """The log-likelihood of each sequence, and the posterior of the state at each row."""
         out = np.zeros((len(self.table.X), self.n_states))
@@ -188,6 +217,7 @@ class Pass:
         """Forward and backward: sums over all pieces if ``counting``, posteriors into ``out``."""
         self.weights, self.counting, self.out = weights, counting, out
         self.smoothing = counting or out is not None
+        self.scoring = self._may_score
         pieces = pieces_of(self.table, self.n_states)
         sums = self._sums()
         for part in in_order(self._smooth_piece, [p for p in pieces if not p.long], self.n_jobs):
@@ -245,13 +275,34 @@ class Pass:
     # Forward and backward --------------------------------------------------------------------
 
     def _smooth_piece(self, piece):
-        chain, layout = self.chain, piece.layout
         batch, _rows, log_base = self._read(piece)
         sums = self._sums()
+        units = self._score_units(batch, piece) if self.scoring else piece.units
+        if units:
+            self._smooth_units(batch, piece, units, sums)
+        self._add_base(piece, log_base)
+        return sums
+
+    def _score_units(self, batch, piece):
+        """Score what lies side by side; returns the runs of units that have to be smoothed."""
+        layout, rest = piece.layout, []
+        scores = self.log_likelihoods[piece.first : piece.last]
+        for first, last in piece.units:
+            if layout.count[first] == 0:
+                rest.append((first, last))
+                continue
+            doubtful = np.zeros(last, dtype=np.uint8)
+            score_lanes(self.chain, self.packed, batch, layout, first, last, scores, doubtful)
+            rest += [(unit, unit + 1) for unit in np.flatnonzero(doubtful).tolist()]
+        return rest
+
+    def _smooth_units(self, batch, piece, units, sums):
+        """Forward and backward over runs of units, whose sums are added to ``sums``."""
+        chain, layout = self.chain, piece.layout
         start, counts, _, mass, buffers = sums
         lost = np.zeros(piece.last - piece.first, dtype=np.uint8)
         scores = self.log_likelihoods[piece.first : piece.last]
-        for first, last in piece.units:
+        for first, last in units:
             b, alpha, gamma, shifts, totals = _workspace.take(layout, first, last)
             if layout.count[first] > 0:
                 where = (batch, layout, first, last)
@@ -279,8 +330,6 @@ class Pass:
                     self._take(batch, piece, s, 0, length, gamma, sums)
         for s in np.flatnonzero(lost):
             scores[s] = self._in_logarithms(batch, piece, int(s), sums)
-        self._add_base(piece, log_base)
-        return sums
 
     def _weight(self, batch, s):
         return 1.0 if self.weights is None else batch.weights[s]
@@ -448,11 +497,15 @@ class Pass:
         scores = self.log_likelihoods[piece.first : piece.last]
         states = self.states[piece.begin : piece.end]
         for first, last in piece.units or [(0, 1)]:
-            log_b, _, _, shifts, _ = _workspace.take(layout, first, last)
+            n_units = last - first if batch.missing else 1
+            log_b, before, _, shifts, _ = _workspace.take(layout, first, first + n_units)
             if layout.count[first] > 0:
                 where = (batch, layout, first, last)
-                self._emit_lanes(*where, True, log_b, shifts)
-                viterbi_lanes(chain, *where, log_b, scores, states)
+                if batch.missing:
+                    self._emit_lanes(*where, True, log_b, shifts)
+                decode_lanes(
+                    chain, self.packed, *where, batch.missing, log_b, before, scores, states
+                )
             else:
                 s = int(layout.order[layout.first[first]])
                 begin, length = int(piece.starts[s]), int(piece.lengths[s])

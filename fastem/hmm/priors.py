@@ -5,16 +5,21 @@ zero; here they follow from mass, mean and scatter about the mean, so that nothi
 far from the origin. All statistics are totals over the data, because a prior counts as so many
 observations. What has no observations keeps its old value. ``settings`` have the priors as
 attributes, with the names that users know.
+
+Kernels take the same steps, many at a time (``kernels/hmm/priors.py``); functions that end in
+``_prior`` make what they know of the settings. They raise ``ValueError`` where the M-steps would.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from ..kernels.hmm.priors import CountPrior, GaussianPrior, MixturePrior
 from ..notices import warn
 
-__all__ = ["dirichlet_mode", "gaussian_covariances", "gaussian_means", "mixture_covariances",
-           "mixture_means", "poisson_rates", "shaped_prior"]  # fmt: skip
+__all__ = ["dirichlet_mode", "finite_priors", "gaussian_covariances", "gaussian_means",
+           "gaussian_prior", "mixture_covariances", "mixture_means", "mixture_prior",
+           "poisson_prior", "poisson_rates", "shaped_prior", "table_prior"]  # fmt: skip
 
 
 # Probabilities ---------------------------------------------------------------------------------
@@ -48,6 +53,18 @@ def poisson_rates(settings, mass, sums, old):
     alpha = _for_each_state(settings, "lambdas_prior", sums.shape)
     beta = _for_each_state(settings, "lambdas_weight", sums.shape)
     return np.where(seen[:, None], (alpha + n_steps * means) / (beta + n_steps), old)
+
+
+def poisson_prior(settings, shape):
+    """The prior of :func:`poisson_rates`, for kernels."""
+    alphas = _for_each_state(settings, "lambdas_prior", shape)
+    betas = _for_each_state(settings, "lambdas_weight", shape)
+    return CountPrior(*finite_priors(alphas, betas))
+
+
+def table_prior(prior):
+    """The prior of :func:`dirichlet_mode` of rows of a table, for kernels."""
+    return CountPrior(*finite_priors(prior - 1.0, np.zeros((1, 1))))
 
 
 # Gaussians -------------------------------------------------------------------------------------
@@ -89,6 +106,24 @@ def gaussian_covariances(settings, moments, means, old):
     return _kept_or_new(settings, mass > 0, (prior + about + scatter) / divisor, old)
 
 
+def gaussian_prior(settings, n_columns, shape):
+    """The priors of both, for kernels; ``shape`` is that of the covariances."""
+    kind, n_states = settings.covariance_type, settings.n_states
+    means = _for_each_state(settings, "means_prior", (n_states, n_columns))
+    pulls = _for_each_state(settings, "means_weight", (n_states, n_columns))
+    if kind in ("diag", "spherical"):
+        scatter = _for_each_state(settings, "covars_prior", (n_states, n_columns))
+        n_free = 1.0
+    else:
+        _number_for_each_state(settings, "means_weight", n_states)
+        scatter = _symmetric(_for_each_state(settings, "covars_prior", shape))
+        n_free = n_columns
+    weight = np.asarray(settings.covars_weight, dtype=float)
+    strengths = np.maximum(weight - n_free, 0.0)
+    strengths = np.broadcast_to(strengths, () if kind == "tied" else (n_states,)).reshape(-1)
+    return GaussianPrior(*finite_priors(means, pulls, scatter, strengths))
+
+
 # Mixtures of Gaussians -------------------------------------------------------------------------
 
 
@@ -108,17 +143,7 @@ def mixture_covariances(settings, moments, means, old):
     from_prior = means - shaped_prior(settings, "means_prior", means.shape)
     shift = moments.mean.reshape(means.shape) - old_means
     scatter = moments.scatter.reshape(n_states, n_mix, *moments.scatter.shape[1:])
-    # Where they are None, hmmlearn's.
-    prior, weight = {
-        "full": (0.0, -(n_columns + 2.0)),
-        "tied": (0.0, -(n_mix + n_columns + 1.0)),
-        "diag": (-1.5, 0.0),
-        "spherical": (-(n_mix + 2.0) / 2.0, 0.0),
-    }[kind]
-    if settings.covars_prior is not None:
-        prior = np.asarray(settings.covars_prior, dtype=float)
-    if settings.covars_weight is not None:
-        weight = np.asarray(settings.covars_weight, dtype=float)
+    prior, weight = _mixture_covariance_priors(settings, n_mix, n_columns)
     if kind == "diag":
         new = pull[:, :, None] * from_prior**2 + 2 * weight + scatter + mass[:, :, None] * shift**2
         divisor = mass[:, :, None] + 1 + 2 * (np.broadcast_to(prior, means.shape) + 1)
@@ -139,7 +164,61 @@ def mixture_covariances(settings, moments, means, old):
     return _kept_or_new(settings, mass > 0, new, old)
 
 
+def mixture_prior(settings, n_columns, shape):
+    """The priors of weights, means and covariances, for kernels."""
+    parts, n_mix, kind = settings.parts, settings.n_mix, settings.covariance_type
+    columns = (*parts, n_columns)
+    weights = shaped_prior(settings, "weights_prior", parts) - 1.0
+    means = shaped_prior(settings, "means_prior", columns)
+    pulls = shaped_prior(settings, "means_weight", parts)
+    prior, weight = _mixture_covariance_priors(settings, n_mix, n_columns)
+    if kind == "diag":
+        scatter = np.broadcast_to(2 * np.asarray(weight), columns)
+        strengths = 1 + 2 * (np.broadcast_to(prior, columns) + 1)
+    elif kind == "spherical":
+        scatter = np.broadcast_to(2 * np.asarray(weight), parts)[..., None]
+        strengths = (n_columns + 2 * (np.broadcast_to(prior, parts) + 1))[..., None]
+    else:
+        scatter = _symmetric(np.broadcast_to(prior, shape))
+        n_each, strengths = 1, np.asarray(weight)
+        if kind == "tied":
+            # Kernels have the matrix of a state with each of its members.
+            n_each, strengths = n_mix, np.broadcast_to(strengths, parts[:1])[:, None]
+            scatter = np.repeat(scatter[:, None], n_mix, axis=1)
+        strengths = np.broadcast_to(n_each + strengths + n_columns + 1, parts)[..., None]
+    means, scatter, strengths = (
+        array.reshape(-1, *array.shape[2:]) for array in (means, scatter, strengths)
+    )
+    return MixturePrior(*finite_priors(weights, means, pulls.reshape(-1), scatter, strengths))
+
+
 # Parts -----------------------------------------------------------------------------------------
+
+
+def finite_priors(*arrays):
+    """Arrays that kernels can take; ``ValueError`` if some number is not finite."""
+    if not all(np.isfinite(array).all() for array in arrays):
+        raise ValueError("Priors must be finite.")
+    return [np.array(array, dtype=float, order="C") for array in arrays]
+
+
+def _symmetric(matrices):
+    return 0.5 * (matrices + np.swapaxes(matrices, -1, -2))
+
+
+def _mixture_covariance_priors(settings, n_mix, n_columns):
+    """The settings ``covars_prior`` and ``covars_weight``; hmmlearn's where they are None."""
+    prior, weight = {
+        "full": (0.0, -(n_columns + 2.0)),
+        "tied": (0.0, -(n_mix + n_columns + 1.0)),
+        "diag": (-1.5, 0.0),
+        "spherical": (-(n_mix + 2.0) / 2.0, 0.0),
+    }[settings.covariance_type]
+    if settings.covars_prior is not None:
+        prior = np.asarray(settings.covars_prior, dtype=float)
+    if settings.covars_weight is not None:
+        weight = np.asarray(settings.covars_weight, dtype=float)
+    return prior, weight
 
 
 def _outer(weights, vectors):

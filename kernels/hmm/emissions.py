@@ -151,13 +151,13 @@ def possible(log_p):
 @kernel
 def scale_lanes(log_p, size, log_width, n, b, width, at, shifts):
     """``b[k, at + i] = exp(log_p[k, i] - shifts[at + i])``, the shift being the largest over k."""
-    for i in range(0, n, 4):
-        top = simd.splat(LEAST)
+    for i in range(0, n, GROUP):
+        top = simd.splat8(LEAST)
         for k in range(size):
-            top = simd.maximum(simd.load(log_p, k * log_width + i), top)
+            top = simd.maximum(simd.load8(log_p, k * log_width + i), top)
         simd.store(shifts, at + i, top)
         for k in range(size):
-            x = simd.exp(simd.load(log_p, k * log_width + i) - top)
+            x = simd.exp(simd.load8(log_p, k * log_width + i) - top)
             simd.store(b, k * width + at + i, x)
 
 

@@ -45,7 +45,7 @@ def _survival(batch, first, last, total):
 
 
 @kernel
-def _update_chain(start, transitions, absorbing, fixed_start, fixed_transmat, startprob, transmat):
+def update_chain(start, transitions, absorbing, fixed_start, fixed_transmat, startprob, transmat):
     """``M`` of the chain: start and rows in proportion to their counts."""
     n = startprob.shape[0]
     everything = 0.0
@@ -180,7 +180,7 @@ def online(
             alive[k] = mass[k] if mass[k] >= LEAST_SHARE * everything else 0.0
         if not (maximize(family, alive, statistics, fixed) and refresh(family)):
             return log_likelihood, step, NO_MAXIMUM
-        _update_chain(
+        update_chain(
             start, transitions, chain.absorbing, fixed_start, fixed_transmat, startprob, transmat
         )
         set_chain(chain, startprob, transmat)

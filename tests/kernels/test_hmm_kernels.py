@@ -6,6 +6,7 @@ import pytest
 from fastem.data.sequences import Sequences
 from fastem.families import Categorical, Gaussian
 from fastem.hmm import passes as hmm_passes
+from fastem.hmm.few import are_few
 from fastem.hmm.model import HMMModel
 from fastem.kernels.hmm.layout import lay_out
 from fastem.kernels.hmm.usages import absorbing_usages, fixed_length_usages
@@ -35,6 +36,20 @@ def assert_smoothed(case, hidden, data, brute=False, model=None, **tolerances):
     assert got.log_likelihood == pytest.approx(mean, rel=1e-11)
     assert got.weight == pytest.approx(weights.sum(), rel=1e-14)
     assert_decoded(case, hidden, data, model, brute)
+    if data.cut_off is None and are_few(len(X), len(data), model.n_components):
+        assert_few(model, data, want)
+
+
+def assert_few(model, data, want):
+    """One call of a kernel for all of them gives the same."""
+    few = model.few
+    batch = few.batch(np.asarray(data.X), data.lengths)
+    found = few.scores(batch), few.posteriors(batch)
+    for scores, _ in found:
+        np.testing.assert_allclose(scores, want.log_likelihoods, rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(found[1][1], want.posteriors, rtol=0, atol=1e-10)
+    for got, expected in zip(few.paths(batch), model.decode(data), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-12)
 
 
 def assert_decoded(case, hidden, data, model, brute=False):
