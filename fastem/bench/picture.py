@@ -29,12 +29,10 @@ def draw(curves: list[dict], path) -> Path:
     n_columns = min(5, max(1, len(estimators)))
     n_rows = -(-len(estimators) // n_columns)
     figure = Figure(figsize=(2.6 * n_columns, 2.5 * n_rows + 0.9), layout="constrained")
-    panels = figure.subplots(n_rows, n_columns, sharex=True, sharey=True, squeeze=False).ravel()
-    ratios = [cell["ratio"] for curve in curves for cell in curve["cells"]]
-    limits = min(0.5, 0.8 * min(ratios)), max(3.0, 1.3 * max(ratios))
+    panels = figure.subplots(n_rows, n_columns, sharex=True, squeeze=False).ravel()
     for panel, estimator in zip(panels, estimators, strict=False):
         own = [curve for curve in curves if curve["estimator"] == estimator]
-        _draw_panel(panel, estimator, own, limits)
+        _draw_panel(panel, estimator, own)
     for panel in panels[len(estimators) :]:
         panel.set_axis_off()
     for panel in panels[-n_columns:]:
@@ -48,7 +46,7 @@ def draw(curves: list[dict], path) -> Path:
     return path
 
 
-def _draw_panel(panel, estimator, curves, limits):
+def _draw_panel(panel, estimator, curves):
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     panel.set_xscale("log")
@@ -60,6 +58,8 @@ def _draw_panel(panel, estimator, curves, limits):
         color = next(color for name, color in GROUPS.items() if method in name.split(", "))
         style = "-" if method in _SOLID else "--"
         panel.plot(sizes, ratios, style, color=color, linewidth=1.2, marker=".", markersize=3)
+    ratios = [cell["ratio"] for curve in curves for cell in curve["cells"]]
+    limits = min(0.5, 0.8 * min(ratios)), max(20.0, 1.3 * max(ratios))
     panel.axhline(1.0, color="black", linewidth=0.9)
     panel.axhspan(limits[0], 1.0, color="#b00020", alpha=0.08, linewidth=0)
     panel.set_ylim(*limits)
