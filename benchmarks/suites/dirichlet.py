@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-import fastem
 from fastem.bench import documents
 from fastem.bench.documents import DocumentsShape, draw
-from fastem.dirichlet.ascent import moments_match
-from fastem.dirichlet.count_tables import CountTables
-from fastem.dirichlet.model import CompoundDirichletModel
-from fastem.families import DirichletMultinomial
 
 from . import measuring
 from .measuring import described
@@ -30,6 +25,10 @@ _MAKER = measuring.Maker(_fitted)
 
 def _iteration(shape):
     """One step of batch EM, on tables that are made once."""
+    from fastem.dirichlet.ascent import moments_match
+    from fastem.dirichlet.count_tables import CountTables
+    from fastem.dirichlet.model import CompoundDirichletModel
+
     tables = CountTables.of(draw(shape))
     return partial(measuring.iteration, CompoundDirichletModel(moments_match(tables)), tables)
 
@@ -41,6 +40,8 @@ def _fit(shape):
 
 def _tables(shape):
     """Tables of counts, the one pass over the data."""
+    from fastem.dirichlet.count_tables import CountTables
+
     X = draw(shape)
     return lambda: CountTables.of(X).finished()
 
@@ -52,6 +53,9 @@ def _draw(shape):
 
 def _mixture(shape):
     """One step of batch EM for a mixture of four."""
+    import fastem
+    from fastem.families import DirichletMultinomial
+
     X = draw(shape)
     family = DirichletMultinomial()
     estimator = fastem.Mixture(family, 4, max_iter=1, init_params="random", random_state=0)

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from fastem.bench import hidden_markov
 from fastem.bench.hidden_markov import HMMShape
-from fastem.data.sequences import as_sequences
 
 from . import measuring
 
@@ -28,7 +27,13 @@ def _fitted(shape):
     return hidden_markov.em(problem).run(1), (problem.X, problem.lengths)
 
 
-_MAKER = measuring.Maker(_fitted, as_sequences)
+def _checked(X, lengths):
+    from fastem.data.sequences import as_sequences
+
+    return as_sequences(X, lengths)
+
+
+_MAKER = measuring.Maker(_fitted, _checked)
 
 
 class Iteration(measuring._Iterations):

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from fastem.bench import kalman
 from fastem.bench.kalman import KalmanShape
-from fastem.kalman.data import as_observations
 
 from . import measuring
 
@@ -22,7 +21,13 @@ def _fitted(shape):
     return kalman.em(problem).run(1), (problem.X,)
 
 
-_MAKER = measuring.Maker(_fitted, as_observations)
+def _checked(X):
+    from fastem.kalman.data import as_observations
+
+    return as_observations(X)
+
+
+_MAKER = measuring.Maker(_fitted, _checked)
 
 
 class Iteration(measuring._Iterations):

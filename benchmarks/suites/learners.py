@@ -27,18 +27,20 @@ def _sequences(n_columns):
 
 
 _MODELS = {
-    "GaussianMixture diag": (fastem.GaussianMixture(5, covariance_type="diag", max_iter=3), _rows),
-    "GaussianMixture full": (fastem.GaussianMixture(5, covariance_type="full", max_iter=3), _rows),
-    "GaussianHMM": (fastem.GaussianHMM(4, "diag", n_iter=3), _sequences(4)),
-    "KalmanFilter": (fastem.KalmanFilter(n_dim_state=3, max_iter=3), _sequences(6)),
-}
+    "GaussianMixture diag": ("GaussianMixture", {"n_components": 5, "covariance_type": "diag",
+                                                 "max_iter": 3}, _rows),
+    "GaussianMixture full": ("GaussianMixture", {"n_components": 5, "max_iter": 3}, _rows),
+    "GaussianHMM": ("GaussianHMM", {"n_components": 4, "n_iter": 3}, _sequences(4)),
+    "KalmanFilter": ("KalmanFilter", {"n_dim_state": 3, "max_iter": 3}, _sequences(6)),
+}  # fmt: skip
 
 
 def _one_by_one(name, method):
-    estimator, data = _MODELS[name]
+    kind, settings, data = _MODELS[name]
+    estimator = getattr(fastem, kind)(random_state=0, **settings)
     stream = data(np.random.default_rng(0))
     first = np.array(stream[:_N]) if np.ndim(stream[0]) == 1 else stream[:_N]
-    learner = estimator.set_params(random_state=0).fit(first).learner()
+    learner = estimator.fit(first).learner()
     learner.learn_one(stream[0])
     call = getattr(learner, method)
 

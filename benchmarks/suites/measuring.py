@@ -2,7 +2,7 @@
 
 asv starts a process for each value that it shows. To import, to make data and to load kernels would
 take two seconds in each. So all times of a suite are measured in one process (``setup_cache``), and
-the others only look them up.
+the others only look them up: what is slow to import is imported where it is used.
 """
 
 from __future__ import annotations

@@ -74,8 +74,7 @@ class Speed(measuring._Suite):
     works = (
         _MAKER.works("using", [*_SHAPES[:2], _DIAGONAL], "score", "score")
         | _MAKER.works("using", [_BASE, _DIAGONAL], "posteriors", "predict_proba")
-        | _MAKER.works("online", _STREAMS, "online, one by one", batch_size=1,
-                       learning_rate=fastem.Decay(0.1, 0.6))
+        | _MAKER.works("online", _STREAMS, "online, one by one", batch_size=1)
         | _MAKER.works("online", _STREAMS[1:3], "online, batches of 100", batch_size=100)
         | _MAKER.works("combine", _SMALL, "combine")
         | _MAKER.works("divergence", _SMALL, "divergence")
