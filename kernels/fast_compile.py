@@ -12,6 +12,7 @@ it is compiled anew and replaced. Where nothing can be written, kernels are comp
 process, and one warning says so.
 """
 
+import contextlib
 import hashlib
 import inspect
 import pickle
@@ -20,11 +21,14 @@ from pathlib import Path
 
 import numba
 from llvmlite.binding import Linkage
-from numba import njit
+from numba import njit, types
 from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.compiler import Compiler
 from numba.core.dispatcher import Dispatcher
+from numba.core.postproc import PostProcessor, VariableLifetime
+from numba.core.transforms import canonicalize_cfg
+from numba.core.types.functions import BaseFunction
 
 from ..notices import warn_of_no_cache
 from .fingerprint import FINGERPRINT
@@ -74,6 +78,11 @@ class _KernelCode(JITCodeLibrary):
     or the same in another order, after some other kernel was loaded.
     """
 
+    def finalize(self):
+        _link_all(self._final_module, self)
+        self._linking_libraries = []
+        super().finalize()
+
     def _optimize_final_module(self):
         super()._optimize_final_module()
         # Not before: what is optimized stays what it was.
@@ -83,18 +92,25 @@ class _KernelCode(JITCodeLibrary):
 
 
 class _InnerCode(JITCodeLibrary):
-    """Code that only other code calls: it is optimized and made machine code there, not here too.
+    """Code that only other code calls: it is linked, optimized and made machine code there alone.
 
-    Numba would do both for every function, with all that it calls, at each level of calls.
+    Numba would do all of this for every function, with all that it calls, at each level of calls.
     """
 
-    def _optimize_final_module(self):
-        pass
-
-    def _finalize_final_module(self):
+    def finalize(self):
         self._finalize_dynamic_globals()
-        self._verify_declare_only_symbols()
         self._finalized = True
+
+    def alone(self):
+        """A module of this code without what it calls, for kernels."""
+        return super()._get_module_for_linking()
+
+    def _get_module_for_linking(self):
+        # For functions that numba compiles in its own way.
+        self._ensure_finalized()
+        module = self.alone().clone()
+        _link_all(module, self)
+        return module
 
     def get_pointer_to_function(self, name):
         self._ensure_finalized()
@@ -103,6 +119,21 @@ class _InnerCode(JITCodeLibrary):
     @property
     def codegen(self):
         return _NoEnvironment(self._codegen)
+
+
+def _link_all(module, library):
+    """Link what a library calls, directly or not, into a module: each function once."""
+    seen, waiting = {library}, [library]
+    while waiting:
+        for called in waiting.pop()._linking_libraries:
+            if called not in seen:
+                seen.add(called)
+                library._reload_init.update(called._reload_init)
+                if isinstance(called, _InnerCode):
+                    waiting.append(called)
+                    module.link_in(called.alone(), preserve=True)
+                else:
+                    module.link_in(called._get_module_for_linking(), preserve=True)
 
 
 class _NoEnvironment:
@@ -118,6 +149,76 @@ class _NoEnvironment:
         pass
 
 
+@contextlib.contextmanager
+def _quick_front_end():
+    """Spare numba work whose results kernels do not need, or that it did before.
+
+    Numba compiles under a lock, so that nothing else is compiled meanwhile.
+    """
+    if "get_call_type" in vars(types.Function):
+        yield
+        return
+    types.Function.get_call_type = _remembered_call_type
+    PostProcessor.run = _short_postprocessing
+    try:
+        yield
+    finally:
+        del types.Function.get_call_type
+        PostProcessor.run = _postprocess
+
+
+def _short_postprocessing(processor, emit_dels=False, extend_lifetimes=False):
+    """What numba does after each of nine passes, without what only generators need.
+
+    That is which variables live where each block begins, half a second for a Kalman filter.
+    """
+    code = processor.func_ir
+    if code.is_generator:
+        _postprocess(processor, emit_dels, extend_lifetimes)
+        return
+    code.blocks = canonicalize_cfg(code.blocks)
+    code.variable_lifetime = VariableLifetime(code.blocks)
+    code.generator_info = None
+    if emit_dels:
+        processor._insert_var_dels(extend_lifetimes=extend_lifetimes)
+
+
+_postprocess = PostProcessor.run
+
+
+def _remembered_call_type(function, context, arguments, keywords):
+    """The signature of a call, remembered for numbers and arrays.
+
+    For each ``i + 1`` numba tries a dozen templates, thousands of times for a Kalman filter, with
+    fourteen different combinations of types. What is remembered is what numba found for the same
+    types before, if it is built in: what is compiled may depend on the caller's options.
+    """
+    # The function is kept with the signature, so that no other gets its number.
+    key = id(function), arguments
+    known = _known_calls.get(key)
+    if known is not None and not keywords:
+        return known[1]
+    signature = BaseFunction.get_call_type(function, context, arguments, keywords)
+    if not keywords and all(map(_is_plain, arguments)) and _is_built_in(function, signature):
+        _known_calls[key] = function, signature
+    return signature
+
+
+_known_calls = {}
+
+
+def _is_plain(kind):
+    """Whether this is the type of a number or of an array of numbers."""
+    return isinstance(kind, types.Number | types.Boolean) or (
+        isinstance(kind, types.Array) and kind.is_precise()
+    )
+
+
+def _is_built_in(function, signature):
+    """Whether numba has instructions for this call, rather than a function to compile."""
+    return signature is not None and function.get_impl_key(signature) is function.typing_key
+
+
 class _Outer(Compiler):
     """Numba's compiler, for functions that Python calls."""
 
@@ -126,6 +227,10 @@ class _Outer(Compiler):
             library = _KernelCode(targetctx.codegen(), "kernel")
             library.enable_object_caching()
         super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)
+
+    def compile_extra(self, function):
+        with _quick_front_end():
+            return super().compile_extra(function)
 
 
 class _Inner(Compiler):
@@ -225,6 +330,8 @@ class _CheckedFiles(IndexDataCacheFile):
 _METHODS = {
     JITCodeLibrary: {
         "__init__": 3,
+        "finalize": 1,
+        "_get_module_for_linking": 1,
         "_optimize_final_module": 1,
         "_finalize_final_module": 1,
         "_finalize_dynamic_globals": 1,
@@ -234,7 +341,10 @@ _METHODS = {
         "get_pointer_to_function": 2,
     },
     JITCPUCodegen: {"set_env": 3},
-    Compiler: {"__init__": 8},
+    Compiler: {"__init__": 8, "compile_extra": 2},
+    BaseFunction: {"get_call_type": 4, "get_impl_key": 2},
+    PostProcessor: {"run": 3, "_insert_var_dels": 2},
+    VariableLifetime: {"__init__": 2},
     Dispatcher: {"get_call_template": 3, "get_overload": 2},
     FunctionCache: {"__init__": 2, "_index_key": 3, "save_overload": 3, "load_overload": 3},
     IndexDataCacheFile: {
@@ -261,6 +371,8 @@ def _check_methods():
             method = getattr(owner, name, None)
             if method is None or len(inspect.signature(method).parameters) != n_parameters:
                 raise ImportError(f"{owner.__name__}.{name} is not as fastem expects it.")
+    if "get_call_type" in vars(types.Function):
+        raise ImportError("The types of calls are found in other ways than fastem expects.")
     if not isinstance(JITCodeLibrary.codegen, property):
         raise ImportError("JITCodeLibrary.codegen is not a property.")
     lacking = _ATTRIBUTES - vars(IndexDataCacheFile("", "", "")).keys()
