@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from .saving import load as load
     from .saving import save as save
     from .statistics import Statistics as Statistics
+    from .warming import warmup as warmup
 
 
 __version__ = "0.1.0"
@@ -76,6 +77,7 @@ FUNCTIONS = {
     "Lengths": "lengths",
     "Statistics": "statistics",
     "ExponentialFamily": "families",
+    "warmup": "warming",
 }
 
 #: The modules that are documented.

@@ -1,13 +1,24 @@
-"""Warnings that point at the line of the caller, not into fastem."""
+"""Warnings that point at the line of the caller, not into fastem; and a word to who waits."""
 
 from __future__ import annotations
 
+import logging
 import sys
+import threading
+import time
 import warnings
 
 import numpy as np
 
-__all__ = ["REVIVED", "warn", "warn_of_dead", "warn_of_no_cache"]
+__all__ = [
+    "REVIVED",
+    "CompilingNotice",
+    "keeps_no_kernels",
+    "tell",
+    "warn",
+    "warn_of_dead",
+    "warn_of_no_cache",
+]
 
 #: Packages that a call to fastem passes through on its way here.
 _BETWEEN = frozenset(
@@ -81,5 +92,119 @@ def warn_of_no_cache(error: Exception) -> None:
 _told_of_no_cache = False
 
 
+def keeps_no_kernels() -> bool:
+    """Whether compiled kernels could not be kept on disk."""
+    return _told_of_no_cache
+
+
 def _package(frame):
     return frame.f_globals.get("__name__", "").partition(".")[0]
+
+
+# Kernels that are being compiled ----------------------------------------------------------------
+
+#: Where messages go, besides warnings.
+LOGGER = logging.getLogger("fastem")
+
+#: Seconds of compiling that nobody needs to be told of.
+_PATIENCE = 0.5
+
+#: What the folders of the kernels are for.
+_SUBJECTS = {
+    "mixture": "mixtures",
+    "hmm": "hidden Markov models",
+    "kalman": "Kalman filters",
+    "dirichlet": "Dirichlet distributions",
+}
+
+
+class CompilingNotice:
+    """One line for each call in which kernels are being compiled for a noticeable time.
+
+    Numba compiles under a lock: ``begin`` and ``end`` take turns.
+    """
+
+    def __init__(self):
+        self._told = set()
+        self._waited = {}
+        self._what = self._timer = None
+
+    def begin(self, folder: str) -> None:
+        """A kernel of this folder is about to be compiled."""
+        from .parallel import in_worker
+
+        self._what, self._began = None, time.monotonic()
+        if _is_silent() or in_worker():
+            return
+        called = _what_was_called()
+        if called is None and folder in self._told:
+            # A thread of a call that has been told of: its frames do not show whose it is.
+            return
+        self._what = called or _SUBJECTS.get(folder, "its models")
+        patience = _PATIENCE - self._waited.get(self._what, 0.0)
+        if self._what in self._told:
+            self._told.add(folder)
+        elif patience <= 0:
+            self._tell(self._what, folder)
+        else:
+            self._timer = threading.Timer(patience, self._tell, (self._what, folder))
+            self._timer.daemon = True
+            self._timer.start()
+
+    def end(self) -> None:
+        """The kernel is compiled."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._what is not None:
+            seconds = time.monotonic() - self._began
+            self._waited[self._what] = self._waited.get(self._what, 0.0) + seconds
+
+    def _tell(self, what, folder):
+        self._told |= {what, folder}
+        tell(
+            f"fastem is compiling kernels for {what}: this takes seconds, once ('fastem warmup' "
+            "does it ahead of time)."
+        )
+
+
+def tell(message: str) -> None:
+    """Log a message; without any logging configured, show it if there is a terminal."""
+    if LOGGER.hasHandlers():
+        LOGGER.info(message)
+    elif not _is_silent():
+        print(message, file=sys.stderr, flush=True)
+
+
+def _is_silent():
+    """Whether nobody would see a message."""
+    if LOGGER.hasHandlers():
+        return not LOGGER.isEnabledFor(logging.INFO)
+    if LOGGER.disabled or LOGGER.level > logging.INFO or LOGGER.manager.disable >= logging.INFO:
+        return True
+    try:
+        return not sys.stderr.isatty()
+    except (AttributeError, ValueError):  # there is no such stream, or it is closed
+        return True
+
+
+def _what_was_called():
+    """The outermost method of an estimator in the calls of this thread; None if there is none."""
+    estimator = sys.modules.get("fastem.estimator")
+    if estimator is None:
+        return None
+    found = None
+    frame = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if code.co_varnames[:1] == ("self",) and not code.co_name.startswith("_"):
+            owner = frame.f_locals.get("self")
+            if isinstance(owner, estimator.Estimator):
+                found = owner, code.co_name
+        frame = frame.f_back
+    if found is None:
+        return None
+    owner, method = found
+    kind = getattr(owner, "covariance_type", None)
+    setting = f"(covariance_type={kind!r})" if isinstance(kind, str) else ""
+    return f"{type(owner).__name__}{setting}.{method}"

@@ -35,7 +35,7 @@ def n_threads(n_jobs: int | None) -> int:
     workers use the other cores. -1 means all cores, -2 all but one, and so on.
     """
     if n_jobs is None:
-        return 1 if _in_worker() else _n_cores()
+        return 1 if in_worker() else _n_cores()
     if n_jobs == 0:
         raise ValueError("n_jobs=0 has no meaning; use None or -1 for all cores, or a number.")
     return n_jobs if n_jobs > 0 else max(1, _n_cores() + 1 + n_jobs)
@@ -53,7 +53,7 @@ def _n_cores_of(affinity):
     return joblib.cpu_count()
 
 
-def _in_worker() -> bool:
+def in_worker() -> bool:
     """Whether this is a process or a thread that is one of several workers."""
     if multiprocessing.parent_process() is not None:
         return True

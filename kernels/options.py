@@ -6,8 +6,8 @@ reassociated (so that they vectorize) and multiply-adds contracted. One trap rem
 ``np.isfinite(x)`` is computed from ``x - x``, which reassociation makes zero; compare with
 infinity instead.
 
-This file uses numba's public interface only. ``fast_compile`` uses its internals to compile faster;
-where this numba differs from what that file expects, or where the environment variable
+This file uses numba's documented interface only. ``fast_compile`` uses its internals to compile
+faster; where this numba differs from what that file expects, or where the environment variable
 ``FASTEM_PLAIN_NUMBA`` is 1, kernels are compiled by plain ``njit(cache=True)`` instead. The first
 fit then takes 1.2 to 3.4 times as long, and answers may differ in their last bits, also from one
 process to another: functions are optimized before they are put into kernels, sums are reassociated
@@ -33,9 +33,10 @@ import os
 import secrets
 
 from numba import config, njit, typeof, types
+from numba.core import event
 from numba.extending import intrinsic, overload
 
-from ..notices import warn_of_no_cache
+from ..notices import CompilingNotice, warn_of_no_cache
 from .fingerprint import FINGERPRINT
 
 FASTMATH = frozenset({"reassoc", "contract", "nsz", "arcp"})
@@ -73,8 +74,51 @@ _SOURCE = hashlib.sha256(repr((FINGERPRINT, _VARIANT)).encode()).hexdigest()[:16
 _PROCESS = secrets.token_hex(8)
 
 
+class _Compiling(event.Listener):
+    """Hears of what numba compiles, and tells the user of kernels."""
+
+    def __init__(self):
+        self._notice = CompilingNotice()
+        self._kernels = set()
+        self._depth = 0
+        #: How many kernels there were.
+        self.count = 0
+
+    def add(self, kernel):
+        self._kernels.add(kernel)
+        return kernel
+
+    def on_start(self, event):
+        dispatcher = event.data["dispatcher"]
+        if dispatcher in self._kernels:
+            self._depth += 1
+            self.count += 1
+            if self._depth == 1:
+                _, _, path = dispatcher.py_func.__module__.partition(".kernels.")
+                self._notice.begin(path.partition(".")[0])
+
+    def on_end(self, event):
+        if event.data["dispatcher"] in self._kernels:
+            self._depth -= 1
+            if self._depth == 0:
+                self._notice.end()
+
+
+_compiling = _Compiling()
+event.register("numba:compile", _compiling)
+
+
+def n_compiled() -> int:
+    """How many kernels this process has compiled, rather than loaded from disk."""
+    return _compiling.count
+
+
 def kernel(function):
     """Decorate a kernel that Python calls."""
+    return _compiling.add(_kernel(function))
+
+
+def _kernel(function):
     if _fast is not None:
         return _fast.kernel(function, _OPTIONS, _VARIANT)
     if "<" in function.__qualname__:
@@ -116,8 +160,10 @@ def helper(function):
 def overloaded(generic, **options):
     """Decorate a function that chooses an implementation of ``generic`` by types.
 
-    As ``numba.extending.overload``, which takes the same options; implementations are named.
+    As ``numba.extending.overload``, which takes the same options; implementations are named, and
+    compiled as helpers.
     """
+    options.setdefault("jit_options", _INNER)
 
     def register(choose):
         @functools.wraps(choose)
@@ -140,6 +186,30 @@ def _rename(function, end):
     if not function.__qualname__.endswith(end):
         function.__qualname__ += f"_{end}"
     return function
+
+
+def only_with(field, otherwise):
+    """Decorate a helper that kernels have only if their record ``w`` has a field of this name.
+
+    It is called as ``function(x, w, ...)``. Where the type of ``w`` has no such field, a call is
+    worth ``otherwise``, and nothing of the helper is compiled.
+    """
+
+    def decorate(function):
+        @functools.wraps(function)
+        def generic(x, w, *rest):
+            return function(x, w, *rest)
+
+        def without(x, w, *rest):
+            return otherwise
+
+        @overloaded(generic, strict=False, jit_options=_INNER)
+        def choose(x, w, *rest):
+            return function if field in w.fields else without
+
+        return generic
+
+    return decorate
 
 
 _implemented = set()

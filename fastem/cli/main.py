@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from .. import __version__
+from .. import ESTIMATORS, __version__
 from ..bench import command as bench
 
 
@@ -17,8 +17,48 @@ def main(arguments=None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     _add_reproduce(commands)
     bench.add_to(commands)
+    _add_warmup(commands)
     options = parser.parse_args(arguments)
     return options.run(options)
+
+
+def _add_warmup(commands):
+    parser = commands.add_parser(
+        "warmup",
+        help="compile kernels ahead of time",
+        description="Compile the kernels of estimators on all cores, so that no later process "
+        "waits for them: for images of containers and continuous integration. They are kept in "
+        "NUMBA_CACHE_DIR, or beside the code.",
+    )
+    parser.add_argument(
+        "models", nargs="*", metavar="model",
+        help=f"{', '.join(ESTIMATORS)} (default: all)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--jobs", type=int, metavar="N", help="processes that compile (default: all cores)"
+    )
+    parser.set_defaults(run=_warmup)
+
+
+def _warmup(options) -> int:
+    from ..warming import warmup
+
+    unknown = [name for name in options.models if name not in ESTIMATORS]
+    if unknown:
+        return _refuse(
+            f"there is no model {unknown[0]!r}; choose from {', '.join(ESTIMATORS)}.", "warmup"
+        )
+    if options.jobs == 0:
+        return _refuse("--jobs must not be 0.", "warmup")
+    try:
+        done = warmup(*options.models, n_jobs=options.jobs)
+    except RuntimeError as error:
+        print(f"fastem warmup: {error}", file=sys.stderr)
+        return 1
+    print(f"Compiled {done.n_compiled} kernels in {done.seconds:.1f} s, for:")
+    print(f"  {', '.join(done.models)}")
+    print(f"They are in {done.folder}")
+    return 0
 
 
 def _add_reproduce(commands):
@@ -80,6 +120,6 @@ def _reproduce(options) -> int:
     return 0
 
 
-def _refuse(message) -> int:
-    print(f"fastem reproduce: {message}", file=sys.stderr)
+def _refuse(message, command="reproduce") -> int:
+    print(f"fastem {command}: {message}", file=sys.stderr)
     return 2

@@ -11,11 +11,13 @@ from .. import algebra
 from ..checks import same_shapes
 from ..data.batches import check_total
 from ..kernels.kalman import entry
+from ..kernels.kalman.filter import TO_SQUARE_ROOTS
+from ..kernels.kalman.lanes import LEAST
 from ..kernels.kalman.maximize import DIAGONAL, FIXED, FULL, SCALAR, maximum, regression_arena
 from ..kernels.kalman.one_step import LEAST_PIVOT
 from ..kernels.kalman.own import own as own_kernel
 from ..kernels.kalman.statistics import infer as infer_kernel
-from ..kernels.kalman.system import Packed, Workspace, pack
+from ..kernels.kalman.system import LANES, ROOTS, Packed, Workspace, pack
 from ..learning_rate import step_size
 from ..lengths import Lengths
 from ..model import Model
@@ -290,18 +292,24 @@ class KalmanModel(Model):
 
     def _filtered(self, sequences, part, room, with_rest, each=None):
         """The workspace after a pass over a part; log-likelihoods are written to ``each``."""
-        space = Workspace(*room)
         if part.is_long and not with_rest and not self.varies:
+            space = Workspace(*room)
             failed = entry.expect_long(
                 space.x, space.places, *sequences.rows, part.order, sequences.weights,
                 sequences.center,
             )  # fmt: skip
         else:
-            failed = entry.expect(
-                space.x, space.places, *sequences.rows, part.order, part.shares,
-                sequences.weights, sequences.center, with_rest, False,
-                np.empty(0) if each is None else each,
-            )  # fmt: skip
+            # Kernels for what few sequences need take seconds to compile.
+            lanes = () if len(part.order) < LEAST else (LANES,)
+            for abilities in ((ROOTS, *lanes),) if self.direct else (lanes, (ROOTS, *lanes)):
+                space = Workspace(*room, abilities)
+                failed = entry.expect(
+                    space.x, space.places, *sequences.rows, part.order, part.shares,
+                    sequences.weights, sequences.center, with_rest, False,
+                    np.empty(0) if each is None else each,
+                )  # fmt: skip
+                if failed[1] != TO_SQUARE_ROOTS:
+                    break
         _check_density(sequences, *failed)
         return space
 

@@ -25,7 +25,6 @@ __all__ = ["MixtureModel"]
 _NO_WEIGHTS = np.empty(0)
 # Rows of a type that kernels cannot read that are copied at a time.
 _COPIED_ROWS = 65_536
-_NO_POSTERIORS = np.empty((0, 0))
 
 #: The weight of a dead component after weights were made to sum to one, rounding included.
 _LARGEST_DEAD = LEAST_SHARE * (1.0 + 1e-9)
@@ -260,15 +259,20 @@ class MixtureModel(WeightedComponents, Model):
         nanoseconds = 6.0 * len(self.weights) + 0.2 * n_parameters
         return chunks(n_rows, least=max(_LEAST_ROWS, 4 * n_columns, int(5e6 / nanoseconds)))
 
-    def _expect_chunk(self, table, start, stop, posteriors=_NO_POSTERIORS):
+    def _expect_chunk(self, table, start, stop, posteriors=None):
         """Sums over a chunk: log-likelihood and weight, mass, and the family's."""
         weights = table.sample_weight
         rows, row_weights, log_base, part = self.read(table.X, weights, start, stop)
         mass, buffers = np.zeros(len(self.weights)), self.family.buffers(self.packed)
-        log_likelihood = kernels.expect(
-            rows, 0, len(part), row_weights, posteriors, self.log_weights, self.packed, mass,
-            buffers,
-        )  # fmt: skip
+        log_likelihood = 0.0
+        if posteriors is None:
+            log_likelihood = kernels.expect(
+                rows, 0, len(part), row_weights, self.log_weights, self.packed, mass, buffers
+            )
+        else:
+            kernels.expect_given(
+                rows, 0, len(part), row_weights, posteriors, self.packed, mass, buffers
+            )
         if log_base is not None:
             log_likelihood += log_base.sum() if weights is None else log_base @ row_weights
         total = float(stop - start) if weights is None else row_weights.sum()

@@ -38,7 +38,7 @@ from ..small_matrices import (
     subtract_from_identity,
 )
 from .observation import COMPLETE, MISSING, PARTIAL, reduce
-from .square_root import begin_roots, correct_root, predict_root, skip_root
+from .square_root import begin_roots, can_take_roots, correct_root, predict_root, skip_root
 from .system import load_observation, load_transition
 
 #: The filter is steady when its covariance changes by less than this in a step, or when what is
@@ -163,12 +163,12 @@ def filter_covariances(x, w, X, kinds, start, n_steps, index, first):
     """Make the records of a sequence: ``index[t]`` is that of step t, ``first`` its first step.
 
     Returns the array, which may have grown, and the step at which an observation has no density,
-    or -1.
+    or -1; or ``TO_SQUARE_ROOTS`` if the kernel cannot take these.
     """
     apart()
     x[w.room.singular] = 1.0 if w.direct else 0.0
     x, failed = _filter_covariances(x, w, X, kinds, start, n_steps, index, first)
-    if failed == TO_SQUARE_ROOTS:
+    if failed == TO_SQUARE_ROOTS and can_take_roots(x, w):
         x[w.room.singular] = 1.0
         x, failed = _filter_covariances(x, w, X, kinds, start, n_steps, index, first)
     return x, failed

@@ -9,7 +9,8 @@ smoother.py, the sums those of statistics.py.
 import numpy as np
 
 from .. import simd
-from ..options import apart, helper
+from ..options import apart, helper, only_with
+from .system import LANES
 
 #: Numbers in a block, so that it stays in the cache near the core.
 BLOCK = 32_768
@@ -149,7 +150,7 @@ def fill_lanes(x, values, n, y, out, stride, width):
             simd.store(y, out + i * stride + k, s)
 
 
-@helper
+@only_with(LANES, None)
 def smooth_lanes(
     x, w, X, starts, order, at, width, n_steps, begin, end, index, center, y, likelihoods
 ):  # fmt: skip
@@ -221,7 +222,7 @@ def smooth_lanes(
         )
 
 
-@helper
+@only_with(LANES, None)
 def add_lanes(x, w, order, at, width, n_steps, weights, with_rows, y):
     """Add the products of the smoothed means of some sequences; see statistics.py."""
     apart()

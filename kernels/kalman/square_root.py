@@ -26,7 +26,7 @@ filter.py, with D in the place of J and a root of D₂D₂ᵀ in that of B.
 
 import numpy as np
 
-from ..options import apart, helper
+from ..options import apart, helper, only_with
 from ..small_matrices import (
     ROUNDING,
     add,
@@ -43,7 +43,14 @@ from ..small_matrices import (
     store_columns,
 )
 from .observation import MISSING, PARTIAL, fill, reduce
-from .system import load_observation
+from .system import ROOTS, load_observation
+
+
+@only_with(ROOTS, False)
+def can_take_roots(x, w):
+    """Whether this kernel has the functions of this file."""
+    return True
+
 
 #: What is left of a standard deviation, beside the largest there was, is rounding below this.
 _LEAST = 1e-14
@@ -76,7 +83,7 @@ def _times_transposed(x, a, b, n, stride, out):
             x[out + i * n + j] = s
 
 
-@helper
+@only_with(ROOTS, None)
 def begin_roots(x, w):
     """The root of the first state's covariance, in U."""
     apart()
@@ -87,7 +94,7 @@ def begin_roots(x, w):
             x[room.U + i * d + j] = x[room.left + j * d + i]
 
 
-@helper
+@only_with(ROOTS, None)
 def skip_root(x, w, record):
     """The filtered root of a step that observes nothing."""
     apart()
@@ -99,7 +106,7 @@ def skip_root(x, w, record):
         x[record + where.Ey + i * d + i] = 1.0
 
 
-@helper
+@only_with(ROOTS, False)
 def correct_root(x, w, step, record):
     """From the predicted U to the filtered root of the record; False if there is no density."""
     apart()
@@ -150,7 +157,7 @@ def correct_root(x, w, step, record):
     return True
 
 
-@helper
+@only_with(ROOTS, 0.0)
 def predict_root(x, w, record):
     """From the record's filtered root: F, the next U and P, D, and the root of D₂D₂ᵀ.
 
@@ -259,7 +266,7 @@ def _write(x, a, n, out, t):
             out[t, i, j] = x[a + i * n + j]
 
 
-@helper
+@only_with(ROOTS, None)
 def smooth_covariances_by_roots(x, w, X, kinds, start, n_steps, index, first, each, each_lag):
     """As ``smoother.smooth_covariances``."""
     apart()
@@ -326,7 +333,7 @@ def _innovation(x, w, X, kinds, start, t, record):
     set_columns(x, record + w.record.whiten, r, rr, room.e, room.z)
 
 
-@helper
+@only_with(ROOTS, None)
 def smooth_means_by_roots(x, w, X, kinds, start, n_steps, index):
     """Turn filtered means into smoothed ones, in place."""
     apart()

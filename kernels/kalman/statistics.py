@@ -6,13 +6,13 @@ so that nothing far from the origin loses digits; Python makes moments about the
 
 import numpy as np
 
-from ..options import apart, helper, kernel
+from ..options import apart, helper, kernel, only_with
 from ..small_matrices import add_outer, add_vector, copy
 from .filter import filter_covariances, filter_means
 from .lanes import LEAST, MOST, add_lanes, block_size, lanes_for, log_determinants, smooth_lanes
 from .observation import COMPLETE, MISSING, PARTIAL, fill, reduce
 from .smoother import smooth_covariances, smooth_means
-from .system import load_observation, load_transition
+from .system import LANES, load_observation, load_transition
 
 
 @helper
@@ -111,7 +111,7 @@ def add_means(x, w, X, kinds, start, n_steps, begin, end, weight, center, with_r
         add_outer(x, last, d, weight, last, dd, sums.last2)
 
 
-@helper
+@only_with(LANES, 0)
 def alike(x, w, kinds, starts, order, shares, i, n_steps, with_rest):
     """How many sequences from the i-th on go side by side: complete, and all of one length."""
     apart()
@@ -164,7 +164,7 @@ def expect(
         n_steps = starts[s + 1] - start
         if not shares[i] or reach < n_steps:
             x, failed = filter_covariances(x, w, X, kinds, start, n_steps, index, first)
-            if failed >= 0:
+            if failed != -1:
                 return x, s, failed
             reach, summed = n_steps, 0
         if not only_scores and summed != n_steps:

@@ -86,15 +86,14 @@ def _record(names):
 #: Sizes, and where everything begins in the array: the system, room to work in, complete and
 #: partial steps, sums of covariances and of statistics; then predicted and filtered means of the
 #: longest sequence, and records, as many as are needed. A record is one pointer to a kernel.
-PLACES = np.dtype(
-    (
-        np.record,
-        [
-            *[(name, np.int64) for name in _NUMBERS],
-            *[(block, _record(names)) for block, names in _NAMES.items()],
-        ],
-    )
-)
+PLACES = [
+    *[(name, np.int64) for name in _NUMBERS],
+    *[(block, _record(names)) for block, names in _NAMES.items()],
+]
+
+#: What a kernel can do besides: the type of its records says so, and helpers for what it cannot do
+#: are not compiled. With square roots of covariances; with sequences side by side.
+ROOTS, LANES = "roots", "lanes"
 
 #: Records that room is made for at first.
 FIRST_RECORDS = 128
@@ -136,11 +135,13 @@ class Workspace(Arena):
         The length of the longest sequence.
     direct : bool
         Whether R is singular.
+    abilities : tuple of str
+        What the kernel can do: ``ROOTS``, ``LANES``, both or neither.
     """
 
-    def __init__(self, system, longest, direct=False):
+    def __init__(self, system, longest, direct=False, abilities=(ROOTS, LANES)):
         values, d, p, times = system if isinstance(system, Packed) else pack(system)
-        layout, self.places = _layout(d, p, longest, bool(direct), times)
+        layout, self.places = _layout(d, p, longest, bool(direct), times, abilities)
         super().__init__(layout)
         self.longest = longest
         # They come first.
@@ -167,7 +168,7 @@ def _sizes(d, p, r):
 
 
 @lru_cache(maxsize=64)
-def _layout(d, p, longest, direct, times):
+def _layout(d, p, longest, direct, times, abilities):
     """Where everything lies, for Python and as kernels are told."""
     sizes, shown = _sizes(d, p, p if direct else min(d, p))
     record = Layout(sizes)
@@ -197,7 +198,10 @@ def _layout(d, p, longest, direct, times):
     entries = [numbers[name] for name in _NUMBERS]
     for block, names in _NAMES.items():
         entries += [begins[block][name] for name in names]
-    return layout, np.array(entries, np.int64).view(PLACES)
+    # Numba takes a record for another that has the same fields and fewer, unless the first differ.
+    names = ("_".join(("can", *abilities)), *abilities)
+    kind = np.dtype((np.record, [*((name, np.int64) for name in names), *PLACES]))
+    return layout, np.array([1] * len(names) + entries, np.int64).view(kind)
 
 
 @helper

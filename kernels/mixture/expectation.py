@@ -90,28 +90,34 @@ def absorb(first, n, row_weights, family, mass, statistics, space):
 
 
 @kernel
-def expect(rows, start, stop, row_weights, given, log_weights, family, mass, statistics):
+def expect(rows, start, stop, row_weights, log_weights, family, mass, statistics):
     """Add the expected statistics of rows ``start .. stop - 1``; returns their log-likelihood.
 
-    ``row_weights`` is empty when every row counts once. ``given`` is empty, or the posteriors of
-    the rows, (stop - start, K), which are then taken as they are; the log-likelihood is then zero.
+    ``row_weights`` is empty when every row counts once.
     """
-    n_components = log_weights.shape[0]
-    space = workspace(family, n_components, rows.offsets.shape[0], stop - start)
-    _, block, _, gamma, log_total = space
+    space = workspace(family, log_weights.shape[0], rows.offsets.shape[0], stop - start)
     log_likelihood = 0.0
     for first in range(start, stop, space[0]):
         n = min(space[0], stop - first)
-        if given.shape[0] == 0:
-            posterior(rows, first, n, log_weights, family, space)
-        else:
-            read_block(rows, first, n, block, gamma.shape[1])
-            for i in range(n):
-                log_total[i] = 0.0
-                for k in range(n_components):
-                    gamma[k, i] = given[first - start + i, k]
+        posterior(rows, first, n, log_weights, family, space)
         log_likelihood += absorb(first, n, row_weights, family, mass, statistics, space)
     return log_likelihood
+
+
+@kernel
+def expect_given(rows, start, stop, row_weights, given, family, mass, statistics):
+    """The same for posteriors that are given, (stop - start, K)."""
+    n_components = given.shape[1]
+    space = workspace(family, n_components, rows.offsets.shape[0], stop - start)
+    _, block, _, gamma, log_total = space
+    for first in range(start, stop, space[0]):
+        n = min(space[0], stop - first)
+        read_block(rows, first, n, block, gamma.shape[1])
+        for i in range(n):
+            log_total[i] = 0.0
+            for k in range(n_components):
+                gamma[k, i] = given[first - start + i, k]
+        absorb(first, n, row_weights, family, mass, statistics, space)
 
 
 @kernel
