@@ -27,18 +27,22 @@ def iterate(
     total, least_change, before = limits
     space = workspace(family, n_components, rows.offsets.shape[0], n_rows)
     size = space[0]
-    alive = np.empty(n_components)
+    alive, log_weights = np.empty(n_components), np.empty(n_components)
     for step in range(log_likelihoods.shape[0]):
         scale(statistics, 0.0)
-        scale(mass, 0.0)
-        log_weights = np.log(weights)
+        # Loops compile faster than what NumPy has for arrays.
+        for k in range(n_components):
+            mass[k] = 0.0
+            log_weights[k] = np.log(weights[k])
         log_likelihood = log_base
         for first in range(0, n_rows, size):
             n = min(size, n_rows - first)
             posterior(rows, first, n, log_weights, family, space)
             log_likelihood += absorb(first, n, row_weights, family, mass, statistics, space)
         log_likelihood /= total
-        everything = mass.sum()
+        everything = 0.0
+        for k in range(n_components):
+            everything += mass[k]
         if not (abs(log_likelihood) < np.inf and everything > 0.0):
             return step, False
         for k in range(n_components):
@@ -52,9 +56,12 @@ def iterate(
         if not (maximize(family, alive, statistics, fixed) and refresh(family)):
             return step, True
         if not fixed_weights:
+            share = 0.0
             for k in range(n_components):
                 weights[k] = max(mass[k] / everything, LEAST_SHARE)
-            scale(weights, 1.0 / weights.sum())
+                share += weights[k]
+            for k in range(n_components):
+                weights[k] *= 1.0 / share
         log_likelihoods[step] = log_likelihood
         change = log_likelihood - before
         before = log_likelihood
