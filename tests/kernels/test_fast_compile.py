@@ -5,7 +5,9 @@ Compiled kernels on disk: no file there, and no lack of space, may stop a progra
 
 import contextlib
 import errno
+import itertools
 import json
+import operator
 import os
 import subprocess
 import sys
@@ -17,7 +19,7 @@ import numpy as np
 import pytest
 
 from fastem import notices
-from fastem.kernels.options import WHY_PLAIN, kernel
+from fastem.kernels.options import WHY_PLAIN, helper, kernel
 
 try:
     from fastem.kernels import fast_compile
@@ -130,6 +132,39 @@ print(sum(double.stats.cache_misses.values()))
     assert n_compiled() == 0
     assert n_compiled("fingerprint.FINGERPRINT = 'of other kernels'") == 1
     assert n_compiled() == 0
+
+
+@only_fast
+def test_numba_is_as_it_was_after_a_kernel_is_compiled():
+    run_before = fast_compile.PostProcessor.run
+    assert kernel(total_of)(VALUES) == 10.0
+    assert fast_compile.PostProcessor.run is run_before
+    assert "get_call_type" not in vars(numba.types.Function)
+    with pytest.raises(numba.TypingError):
+        kernel(lambda x: x.no_such_attribute)(VALUES)
+    assert fast_compile.PostProcessor.run is run_before
+    assert "get_call_type" not in vars(numba.types.Function)
+
+
+@only_fast
+def test_remembered_types_are_those_that_numba_finds():
+    context = numba.core.registry.cpu_target.typing_context
+    kinds = (numba.types.int64, numba.types.float64, numba.types.boolean, numba.types.uint8)
+    kernel(lambda x: x[0] * 2 + 1)(VALUES)
+    assert fast_compile._known_calls
+    for symbol in (operator.add, operator.mul, operator.truediv, operator.lt):
+        function = context.resolve_value_type(symbol)
+        for pair in itertools.product(kinds, kinds):
+            found = function.get_call_type(context, pair, {})
+            for _ in range(2):
+                assert fast_compile._remembered_call_type(function, context, pair, {}) == found
+
+
+@only_fast
+def test_functions_that_numba_compiles_in_its_own_way_call_helpers():
+    double = helper(lambda x: 2.0 * x)
+    four_times = helper(lambda x: double(double(x)))
+    assert numba.njit(lambda x: four_times(x) + double(x))(1.0) == 6.0
 
 
 # On disk --------------------------------------------------------------------------------------

@@ -1,5 +1,8 @@
 """Filter, smoother and statistics against the joint Gaussian of the whole sequence."""
 
+import itertools
+
+import numba
 import numpy as np
 import pytest
 
@@ -7,7 +10,13 @@ from fastem.kalman.data import Observations, as_observations
 from fastem.kernels.kalman.chunks import chunks_of
 from fastem.kernels.kalman.filter import filter_covariances
 from fastem.kernels.kalman.observation import reduce
-from fastem.kernels.kalman.system import Workspace, load_observation, load_transition
+from fastem.kernels.kalman.system import (
+    LANES,
+    ROOTS,
+    Workspace,
+    load_observation,
+    load_transition,
+)
 from fastem.kernels.options import kernel
 
 from cases.kalman import assert_same_sums, model, sums, with_gaps
@@ -411,3 +420,17 @@ def test_named_views_lie_where_kernels_look():
     assert space.x[begins["sums"]["weight"]] == 7.0
     with pytest.raises(AttributeError, match="nothing"):
         _ = space.nothing
+
+
+def test_kernels_of_one_ability_are_not_taken_for_those_of_another():
+    # Numba converts records to those with fewer fields.
+    system = {
+        "m": np.zeros(1), "V": np.eye(1), "A": np.eye(1), "b": np.zeros(1), "Q": np.eye(1),
+        "C": np.eye(1), "c": np.zeros(1), "R": np.eye(1),
+    }  # fmt: skip
+    kinds = [
+        numba.typeof(Workspace(system, 3, abilities=abilities).places[0])
+        for abilities in ((), (ROOTS,), (LANES,), (ROOTS, LANES))
+    ]
+    for one, other in itertools.permutations(kinds, 2):
+        assert one.can_convert_to(None, other) is None
