@@ -165,7 +165,7 @@ class BaseMixture(MixtureEstimator, RowEstimator):
         uniform = np.full(self.n_components, 1.0 / self.n_components)
         # Nothing is held fixed yet: there is nothing to hold.
         rough = MixtureModel(family, uniform, family.start(centers), n_jobs=self.n_jobs)
-        model = rough.maximize(rough.expect_given(sample, responsibilities))
+        model = rough.maximize(rough.expect_given(sample, responsibilities, before_steps=batch))
         if batch:
             model = self._first_model(model, sample, share)
         if given:

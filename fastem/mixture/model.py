@@ -23,6 +23,7 @@ __all__ = ["MixtureModel"]
 
 
 _NO_WEIGHTS = np.empty(0)
+_NO_POSTERIORS = np.empty((0, 0))
 # Rows of a type that kernels cannot read that are copied at a time.
 _COPIED_ROWS = 65_536
 
@@ -259,7 +260,7 @@ class MixtureModel(WeightedComponents, Model):
         nanoseconds = 6.0 * len(self.weights) + 0.2 * n_parameters
         return chunks(n_rows, least=max(_LEAST_ROWS, 4 * n_columns, int(5e6 / nanoseconds)))
 
-    def _expect_chunk(self, table, start, stop, posteriors=None):
+    def _expect_chunk(self, table, start, stop, posteriors=None, *, before_steps=False):
         """Sums over a chunk: log-likelihood and weight, mass, and the family's."""
         weights = table.sample_weight
         rows, row_weights, log_base, part = self.read(table.X, weights, start, stop)
@@ -269,9 +270,15 @@ class MixtureModel(WeightedComponents, Model):
             log_likelihood = kernels.expect(
                 rows, 0, len(part), row_weights, self.log_weights, self.packed, mass, buffers
             )
+        elif before_steps:
+            iterate_kernel(
+                rows, len(part), row_weights, posteriors, 0.0, (1.0, 0.0, 0.0), False,
+                np.zeros(len(mass), dtype=bool), 0.0, self.weights, self.packed, mass, buffers,
+                False, self.family.flags(self.fixed), np.empty(0),
+            )  # fmt: skip
         else:
             kernels.expect_given(
-                rows, 0, len(part), row_weights, posteriors, self.packed, mass, buffers
+                rows, len(part), row_weights, posteriors, self.packed, mass, buffers
             )
         if log_base is not None:
             log_likelihood += log_base.sum() if weights is None else log_base @ row_weights
@@ -307,11 +314,13 @@ class MixtureModel(WeightedComponents, Model):
         tables = self.tables(data)
         return np.concatenate([self.infer(table.X, log_totals=True)[0] for table in tables])
 
-    def expect_given(self, data, responsibilities) -> Statistics:
+    def expect_given(self, data, responsibilities, *, before_steps=False) -> Statistics:
         """Mean statistics of rows whose responsibilities are given.
 
         ``responsibilities(start, stop)`` is called in order and returns (stop - start, K).
+        ``before_steps`` says that :meth:`iterate` comes next, with the same rows.
         """
+        before_steps = before_steps and self._steps_in_kernel(data)
         offset, sums = 0, None
         for table in self.tables(data):
             for start, stop in self.chunks(*table.X.shape):
@@ -319,7 +328,7 @@ class MixtureModel(WeightedComponents, Model):
                     responsibilities(offset + start, offset + stop), dtype=float
                 )
                 checks.shaped("responsibilities", given, (stop - start, len(self.weights)))
-                part = self._expect_chunk(table, start, stop, given)
+                part = self._expect_chunk(table, start, stop, given, before_steps=before_steps)
                 sums = part if sums is None else add_into(sums, part)
             offset += len(table.X)
         _, mass, buffers = sums
@@ -328,11 +337,7 @@ class MixtureModel(WeightedComponents, Model):
 
     def iterate(self, data, limit, prior=None) -> Iterated | None:
         """Steps of batch EM over rows of one chunk, in a kernel."""
-        if prior is not None or not isinstance(data, Table) or not self.family.steps_in_kernel(
-            self.packed
-        ):  # fmt: skip
-            return None
-        if len(self.chunks(*data.X.shape)) != 1:
+        if prior is not None or not self._steps_in_kernel(data):
             return None
         table = admit(data, self.family)
         rows, row_weights, log_base, part = self.read(table.X, table.sample_weight, 0, len(table))
@@ -352,9 +357,9 @@ class MixtureModel(WeightedComponents, Model):
             mass, buffers = np.zeros(len(weights)), self.family.buffers(packed)
             log_likelihoods = np.empty(n_steps)
             n_taken, failed = iterate_kernel(
-                rows, len(part), row_weights, constant, limits, limit.both_ways, told_dead,
-                REVIVED * LEAST_SHARE, weights, packed, mass, buffers, "weights" in self.fixed,
-                self.family.flags(self.fixed), log_likelihoods,
+                rows, len(part), row_weights, _NO_POSTERIORS, constant, limits, limit.both_ways,
+                told_dead, REVIVED * LEAST_SHARE, weights, packed, mass, buffers,
+                "weights" in self.fixed, self.family.flags(self.fixed), log_likelihoods,
             )  # fmt: skip
             if n_taken == 0:
                 return None
@@ -365,6 +370,12 @@ class MixtureModel(WeightedComponents, Model):
             return Iterated(model, log_likelihoods[:n_taken].tolist(), total, horizon)
 
         return taken(limit.n_steps)
+
+    def _steps_in_kernel(self, data):
+        """Whether :meth:`iterate` takes steps over these data."""
+        if not isinstance(data, Table) or not self.family.steps_in_kernel(self.packed):
+            return False
+        return len(self.chunks(*data.X.shape)) == 1
 
     def learn(self, table, rates, batch_size=None, memory=None) -> Learned:
         """Online steps over batches of rows in order; the loop is in a kernel if there are many."""

@@ -104,20 +104,25 @@ def expect(rows, start, stop, row_weights, log_weights, family, mass, statistics
     return log_likelihood
 
 
-@kernel
-def expect_given(rows, start, stop, row_weights, given, family, mass, statistics):
-    """The same for posteriors that are given, (stop - start, K)."""
-    n_components = given.shape[1]
-    space = workspace(family, n_components, rows.offsets.shape[0], stop - start)
-    _, block, _, gamma, log_total = space
-    for first in range(start, stop, space[0]):
-        n = min(space[0], stop - first)
+@inlined
+def absorb_given(rows, n_rows, row_weights, given, family, mass, statistics, space):
+    """Add the statistics of rows whose posteriors are given, (n_rows, K)."""
+    size, block, _, gamma, log_total = space
+    for first in range(0, n_rows, size):
+        n = min(size, n_rows - first)
         read_block(rows, first, n, block, gamma.shape[1])
         for i in range(n):
             log_total[i] = 0.0
-            for k in range(n_components):
-                gamma[k, i] = given[first - start + i, k]
+            for k in range(gamma.shape[0]):
+                gamma[k, i] = given[first + i, k]
         absorb(first, n, row_weights, family, mass, statistics, space)
+
+
+@kernel
+def expect_given(rows, n_rows, row_weights, given, family, mass, statistics):
+    """Add the statistics of the first rows, whose posteriors are given, (n_rows, K)."""
+    space = workspace(family, given.shape[1], rows.offsets.shape[0], n_rows)
+    absorb_given(rows, n_rows, row_weights, given, family, mass, statistics, space)
 
 
 @kernel

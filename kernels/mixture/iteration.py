@@ -4,14 +4,14 @@ import numpy as np
 
 from ..families.base import maximize, refresh, scale
 from ..options import kernel
-from .expectation import absorb, posterior, workspace
+from .expectation import absorb, absorb_given, posterior, workspace
 from .online import LEAST_SHARE
 
 
 @kernel
 def iterate(
-    rows, n_rows, row_weights, log_base, limits, both_ways, told_dead, revived, weights, family,
-    mass, statistics, fixed_weights, fixed, log_likelihoods,
+    rows, n_rows, row_weights, given, log_base, limits, both_ways, told_dead, revived, weights,
+    family, mass, statistics, fixed_weights, fixed, log_likelihoods,
 ):  # fmt: skip
     """One step of batch EM after another; weights and family change in place.
 
@@ -22,11 +22,17 @@ def iterate(
     log-likelihood is not finite or in which a component dies or comes back: one that was not
     ``told_dead``, or was, and has more than ``revived`` of the mass. Returns the number of steps,
     and whether another had no maximum: then weights and family are of no use.
+
+    If posteriors are ``given``, (n_rows, K), no step is taken: the statistics of the rows are
+    added. A fit begins with them, and a kernel of its own would take longer to compile.
     """
     n_components = weights.shape[0]
     total, least_change, before = limits
     space = workspace(family, n_components, rows.offsets.shape[0], n_rows)
     size = space[0]
+    if given.shape[0] > 0:
+        absorb_given(rows, n_rows, row_weights, given, family, mass, statistics, space)
+        return 0, False
     alive, log_weights = np.empty(n_components), np.empty(n_components)
     for step in range(log_likelihoods.shape[0]):
         scale(statistics, 0.0)
