@@ -105,24 +105,24 @@ def expect(rows, start, stop, row_weights, log_weights, family, mass, statistics
 
 
 @inlined
-def absorb_given(rows, n_rows, row_weights, given, family, mass, statistics, space):
-    """Add the statistics of rows whose posteriors are given, (n_rows, K)."""
-    size, block, _, gamma, log_total = space
-    for first in range(0, n_rows, size):
-        n = min(size, n_rows - first)
-        read_block(rows, first, n, block, gamma.shape[1])
-        for i in range(n):
-            log_total[i] = 0.0
-            for k in range(gamma.shape[0]):
-                gamma[k, i] = given[first + i, k]
-        absorb(first, n, row_weights, family, mass, statistics, space)
+def take_given(rows, first, n, given, space):
+    """As ``posterior``, for posteriors that are given, (all rows, K), and no likelihood."""
+    _, block, _, gamma, log_total = space
+    read_block(rows, first, n, block, gamma.shape[1])
+    for i in range(n):
+        log_total[i] = 0.0
+        for k in range(gamma.shape[0]):
+            gamma[k, i] = given[first + i, k]
 
 
 @kernel
 def expect_given(rows, n_rows, row_weights, given, family, mass, statistics):
     """Add the statistics of the first rows, whose posteriors are given, (n_rows, K)."""
     space = workspace(family, given.shape[1], rows.offsets.shape[0], n_rows)
-    absorb_given(rows, n_rows, row_weights, given, family, mass, statistics, space)
+    for first in range(0, n_rows, space[0]):
+        n = min(space[0], n_rows - first)
+        take_given(rows, first, n, given, space)
+        absorb(first, n, row_weights, family, mass, statistics, space)
 
 
 @kernel

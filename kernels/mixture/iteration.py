@@ -4,7 +4,7 @@ import numpy as np
 
 from ..families.base import maximize, refresh, scale
 from ..options import kernel
-from .expectation import absorb, absorb_given, posterior, workspace
+from .expectation import absorb, posterior, take_given, workspace
 from .online import LEAST_SHARE
 
 
@@ -23,18 +23,16 @@ def iterate(
     ``told_dead``, or was, and has more than ``revived`` of the mass. Returns the number of steps,
     and whether another had no maximum: then weights and family are of no use.
 
-    If posteriors are ``given``, (n_rows, K), no step is taken: the statistics of the rows are
-    added. A fit begins with them, and a kernel of its own would take longer to compile.
+    If posteriors are ``given``, (n_rows, K), no step is taken: mass and statistics become those
+    of the rows. A fit begins with them, and a kernel of their own would take longer to compile.
     """
     n_components = weights.shape[0]
     total, least_change, before = limits
     space = workspace(family, n_components, rows.offsets.shape[0], n_rows)
     size = space[0]
-    if given.shape[0] > 0:
-        absorb_given(rows, n_rows, row_weights, given, family, mass, statistics, space)
-        return 0, False
+    is_given = given.shape[0] > 0
     alive, log_weights = np.empty(n_components), np.empty(n_components)
-    for step in range(log_likelihoods.shape[0]):
+    for step in range(1 if is_given else log_likelihoods.shape[0]):
         scale(statistics, 0.0)
         # Loops compile faster than what NumPy has for arrays.
         for k in range(n_components):
@@ -43,8 +41,13 @@ def iterate(
         log_likelihood = log_base
         for first in range(0, n_rows, size):
             n = min(size, n_rows - first)
-            posterior(rows, first, n, log_weights, family, space)
+            if is_given:
+                take_given(rows, first, n, given, space)
+            else:
+                posterior(rows, first, n, log_weights, family, space)
             log_likelihood += absorb(first, n, row_weights, family, mass, statistics, space)
+        if is_given:
+            return 0, False
         log_likelihood /= total
         everything = 0.0
         for k in range(n_components):
