@@ -79,8 +79,7 @@ class _KernelCode(JITCodeLibrary):
     """
 
     def finalize(self):
-        _link_all(self._final_module, self)
-        self._linking_libraries = []
+        self._linking_libraries = _all_called(self)
         super().finalize()
 
     def _optimize_final_module(self):
@@ -99,6 +98,9 @@ class _InnerCode(JITCodeLibrary):
 
     def finalize(self):
         self._finalize_dynamic_globals()
+        if hasattr(self, "_reload_init"):  # in newer versions of numba
+            for called in self._linking_libraries:
+                self._reload_init.update(called._reload_init)
         self._finalized = True
 
     def alone(self):
@@ -109,7 +111,8 @@ class _InnerCode(JITCodeLibrary):
         # For functions that numba compiles in its own way.
         self._ensure_finalized()
         module = self.alone().clone()
-        _link_all(module, self)
+        for called in _all_called(self):
+            module.link_in(called._get_module_for_linking(), preserve=True)
         return module
 
     def get_pointer_to_function(self, name):
@@ -121,19 +124,32 @@ class _InnerCode(JITCodeLibrary):
         return _NoEnvironment(self._codegen)
 
 
-def _link_all(module, library):
-    """Link what a library calls, directly or not, into a module: each function once."""
-    seen, waiting = {library}, [library]
+def _all_called(library):
+    """What a library calls, directly or not: each once, helpers without what they call."""
+    seen, found, waiting = {library}, [], [library]
     while waiting:
         for called in waiting.pop()._linking_libraries:
-            if called not in seen:
-                seen.add(called)
-                library._reload_init.update(called._reload_init)
-                if isinstance(called, _InnerCode):
-                    waiting.append(called)
-                    module.link_in(called.alone(), preserve=True)
-                else:
-                    module.link_in(called._get_module_for_linking(), preserve=True)
+            if called in seen:
+                continue
+            seen.add(called)
+            if isinstance(called, _InnerCode):
+                waiting.append(called)
+                called = _Alone(called)
+            found.append(called)
+    return found
+
+
+class _Alone:
+    """A helper's code, of which only its own is linked."""
+
+    def __init__(self, library):
+        self._library = library
+
+    def __getattr__(self, name):
+        return getattr(self._library, name)
+
+    def _get_module_for_linking(self):
+        return self._library.alone()
 
 
 class _NoEnvironment:
