@@ -190,7 +190,7 @@ def _is_silent():
 
 def _what_was_called():
     """The outermost method of an estimator in the calls of this thread; None if there is none."""
-    estimator = sys.modules.get("fastem.estimator")
+    estimator = sys.modules.get(f"{__package__}.estimator")
     if estimator is None:
         return None
     found = None
