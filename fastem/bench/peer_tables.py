@@ -23,6 +23,17 @@ class Job(NamedTuple):
     name: str
     peers: tuple[str, ...]
     measure: Callable[[Workers, Any, Callable[[str], None]], dict[str, Any]]
+    #: Of a curve of the sweep.
+    sizes: tuple[int, ...] = ()
+
+    def is_done(self, found: dict[str, Any]) -> bool:
+        """Whether the results have all of it."""
+        it = next((it for it in found[self.part] if it["name"] == self.name), None)
+        if it is None or self.part != "sweep":
+            return it is not None
+        ends = [cell["size"] for cell in it["cells"] if _ends(cell)]
+        measured = {cell["size"] for cell in it["cells"]}
+        return all(size in measured or any(size > end for end in ends) for size in self.sizes)
 
 
 def chosen(words: list[str], sizes: list[int] = ()) -> list[Job]:
@@ -37,8 +48,14 @@ def chosen(words: list[str], sizes: list[int] = ()) -> list[Job]:
     for curve in sweep.chosen(words):
         wanted = curve.sizes(sizes or sweep.SIZES)
         if wanted:
-            found.append(Job("sweep", str(curve), (curve.peer,), _curve(curve, wanted)))
+            measure = _curve(curve, wanted)
+            found.append(Job("sweep", str(curve), (curve.peer,), measure, tuple(wanted)))
     return found
+
+
+def _ends(cell):
+    """Whether larger sizes are left out."""
+    return max(cell["seconds"], cell.get("peer seconds", 0.0)) > _LONGEST
 
 
 def run(options) -> int:
@@ -50,7 +67,7 @@ def run(options) -> int:
     found = results.load(options.out) if options.out else results.empty()
     jobs = chosen(options.rows, options.sizes)
     if options.resume:
-        jobs = [job for job in jobs if job.name not in results.names(found, job.part)]
+        jobs = [job for job in jobs if not job.is_done(found)]
     _describe(found, jobs)
     if jobs:
         found["machine"] = machine.describe()
@@ -119,7 +136,7 @@ def _curve(curve, sizes):
             found["failures"] += [f"{size:,}: {message}" for message in cell.pop("failures", [])]
             if "seconds" in cell:
                 found["cells"].append({"size": size, **cell})
-                if max(cell["seconds"], cell.get("peer seconds", 0.0)) > _LONGEST:
+                if _ends(cell):
                     break
         return found
 

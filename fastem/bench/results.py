@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-__all__ = ["PARTS", "empty", "load", "names", "put", "save"]
+__all__ = ["PARTS", "empty", "load", "put", "save"]
 
 PARTS = ("rows", "small", "sweep")
 
@@ -37,13 +37,13 @@ def save(results: dict[str, Any], folder) -> Path:
     return path
 
 
-def names(results: dict[str, Any], part: str) -> set[str]:
-    """What was measured of a part."""
-    return {found["name"] for found in results[part]}
-
-
 def put(results: dict[str, Any], part: str, found: dict[str, Any], order: list[str]) -> None:
     """Add what was measured, or put it in its place; ``order`` has all names, as they are shown."""
     kept = {old["name"]: old for old in results[part] if old["name"] in order}
+    old = kept.get(found["name"], {})
+    if "cells" in old:
+        # Sizes that were not measured now stay.
+        cells = {cell["size"]: cell for cell in [*old["cells"], *found["cells"]]}
+        found = {**found, "cells": [cells[size] for size in sorted(cells)]}
     kept[found["name"]] = found
     results[part] = [kept[name] for name in order if name in kept]

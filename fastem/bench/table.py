@@ -171,22 +171,21 @@ def _summary_cells(row, peer):
 
 
 def _verdict(found):
-    """In how many comparisons fastem is slower."""
-    slower, total = [], 0
-    for name, ratio in _ratios(found):
-        total += 1
-        if ratio < 1:
-            slower.append(f"{name} ({_times(ratio)})")
-    which = "none" if not slower else f"{len(slower)}"
-    few = f": {', '.join(slower)}" if 0 < len(slower) <= 8 else ""
-    return (
-        f"Of {total} comparisons, from one row to {_largest(found)}, {which} came out slower{few}."
-    )
+    """In how many comparisons fastem is slower, and which they are, or the worst of many."""
+    ratios = list(_ratios(found))
+    slower = sorted((ratio, name) for name, ratio in ratios if ratio < 1)
+    named = [f"{name} ({_times(ratio)})" for ratio, name in slower]
+    which = "none came out slower"
+    if len(named) > 8:
+        which = f"{len(named)} came out slower, most of all {named[0]}"
+    elif named:
+        which = f"{len(named)} came out slower: {', '.join(named)}"
+    return f"Of {len(ratios)} comparisons, from one row to {_largest(found):,}, {which}."
 
 
 def _largest(found):
-    sizes = [cell["size"] for curve in found["sweep"] for cell in curve["cells"]]
-    return f"{max([500_000, *sizes]):,}"
+    rows = [row["n_observations"] for row in found["rows"] if row["peers"]]
+    return max([1, *rows, *(it["size"] for curve in found["sweep"] for it in curve["cells"])])
 
 
 def _ratios(found) -> Iterator[tuple[str, float]]:

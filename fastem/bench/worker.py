@@ -44,7 +44,10 @@ class Worker:
     def __init__(self, library: str):
         self.library = library
         self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__, library], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            # Not the folder that this runs in: it may hold another fastem.
+            [sys.executable, "-P", "-m", __name__, library],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         )
 
     def ask(self, what: str, *arguments) -> Any:

@@ -356,7 +356,7 @@ def _results(**changes):
     }  # fmt: skip
     row = {
         "name": "GMM full, N=3, scikit-learn", "work": "GMM full", "shape": "N=3",
-        "data": "synthetic", "seconds": 0.05, "iterates": True,
+        "data": "synthetic", "seconds": 0.05, "iterates": True, "n_observations": 3,
         "useful_flops": 1e9, "peers": {"scikit-learn": it}, "missing": [], "failures": [],
     }  # fmt: skip
     machine = {
@@ -463,10 +463,12 @@ def test_readme_shows_few_rows_and_how_many_lose(monkeypatch):
     text = table.summary(found)
     assert "| GMM full | N=3 | scikit-learn | 1 s | 50 ms | **20×** |" in text
     assert "| x | 1 row | hmmlearn | 81 µs | 20 µs | **4×** |" in text
-    assert "Of 4 comparisons" in text
+    assert "Of 4 comparisons, from one row to 10, " in text
     assert "1 came out slower: KalmanFilter `fit` at 1 (0.50×)." in text
     found["sweep"] = []
     assert "none came out slower." in table.summary(found)
+    found["sweep"] = [_curve(0.5, *[0.7] * 8)]
+    assert "9 came out slower, most of all KalmanFilter `fit` at 1 (0.50×)." in table.summary(found)
 
 
 def test_readme_shows_rows_that_exist():
@@ -524,9 +526,26 @@ def test_results_are_kept_in_order_and_replaced(tmp_path):
         results.save(found, tmp_path)
     assert [(it["name"], it["value"]) for it in found["rows"]] == [("a", 2), ("c", 3)]
     assert results.load(tmp_path) == found
-    assert results.names(found, "rows") == {"a", "c"}
     results.put(found, "rows", {"name": "b"}, ["b", "c"])
     assert [it["name"] for it in found["rows"]] == ["b", "c"], "rows that are no more are forgotten"
+
+
+def test_sizes_that_are_not_measured_again_stay():
+    found = results.empty()
+    for sizes in ([1, 10, 100], [3, 10]):
+        cells = [{"size": size, "seconds": 1e-3, "of": len(sizes)} for size in sizes]
+        results.put(found, "sweep", {"name": "a", "cells": cells}, ["a"])
+    (curve,) = found["sweep"]
+    assert [(cell["size"], cell["of"]) for cell in curve["cells"]] == [
+        (1, 3), (3, 2), (10, 2), (100, 3),
+    ]  # fmt: skip
+    job = peer_tables.Job("sweep", "a", (), None, (1, 3))
+    assert job.is_done(found)
+    assert not job._replace(sizes=(1, 30)).is_done(found)
+    curve["cells"][-1]["peer seconds"] = 5.0
+    assert job._replace(sizes=(1, 1000)).is_done(found), "the curve has ended"
+    assert not job._replace(sizes=(30, 1000)).is_done(found)
+    assert not job._replace(name="b").is_done(found)
 
 
 def test_a_run_is_resumed_and_writes_the_checkout(monkeypatch, capsys, tmp_path):
