@@ -303,6 +303,10 @@ class _OneTable(Emissions):
         return None if table is None else table.shape[-1]
 
 
+# Poisson counts of so many columns are drawn one by one.
+_FEW_COLUMNS = 3
+
+
 @dataclass(frozen=True)
 class PoissonEmissions(_OneTable):
     """Counts, Poisson in each column."""
@@ -332,7 +336,11 @@ class PoissonEmissions(_OneTable):
 
     def draw(self, model, path, random_state):
         rates = _unpacked(model)["rates"]
-        return _drawn(lambda state: random_state.poisson(rates[state]), path)
+        if rates.shape[1] > _FEW_COLUMNS:
+            return _drawn(lambda state: random_state.poisson(rates[state]), path)
+        # The same numbers one by one, which for a few columns takes NumPy less time.
+        numbers = rates.tolist()
+        return _drawn(lambda state: [random_state.poisson(r) for r in numbers[state]], path)
 
 
 class _Probabilities(_OneTable):

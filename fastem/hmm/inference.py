@@ -120,8 +120,7 @@ class HMMInference:
             Its ``update(x)`` returns the state probabilities, the log-density of ``x`` given what
             came before, and the log-likelihood of all so far.
         """
-        check_is_fitted(self)
-        return StateFilter(self._model())
+        return StateFilter(self._used_model())
 
     def sample(
         self, n_samples=1, random_state=None, currstate=None
@@ -142,8 +141,7 @@ class HMMInference:
         X : ndarray of shape (n_samples, n_features)
         state_sequence : ndarray of shape (n_samples,)
         """
-        check_is_fitted(self)
-        model = self._model()
+        model = self._used_model()
         if n_samples < 1:
             raise ValueError(f"n_samples must be 1 or more; got {n_samples}.")
         n_states = self.n_components

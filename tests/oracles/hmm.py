@@ -391,6 +391,10 @@ class NaiveHMMModel:
             horizon=self.horizon, packed=packed,
         )  # fmt: skip
 
+    def iterate(self, data, limit, prior=None):
+        """Each step is taken by itself."""
+        return None
+
     def with_horizon(self, horizon):
         model = self._with(self.startprob, self.transmat, self.packed)
         model.horizon = None if self.absorbing else horizon[0]
