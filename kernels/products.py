@@ -4,35 +4,22 @@ A matrix here has one row per column of the data and the data's rows along it: `
 Tiles of 4 × 2 vectors keep both multiply-add pipes of a present-day core busy; measured on one
 core they run at the rate of a tuned matrix product from 32 columns up, at half its operations
 wherever a factor is triangular or a result symmetric.
+
+The data are doubles or floats, and with them factors and weights; sums over rows are doubles.
 """
 
+from numba import types
+
 from . import simd
-from .options import inlined, kernel
+from .options import inlined, kernel, overloaded
 
 PANEL = 32  # rows of a factor, or columns of a result, that are kept in the cache at a time
 
 
 @inlined
 def _images(factor, size, r, x, width, i):
-    """Rows ``r .. r + 3`` of ``P x`` for eight columns of ``x`` from ``i``: a tile of 4 × 2."""
-    a = simd.splat8(0.0)
-    b = a
-    c = a
-    d = a
-    for j in range(r + 4):
-        y = simd.load8(x, j * width + i)
-        at = r * size + j
-        a = simd.fma(simd.splat8(factor[at]), y, a)
-        b = simd.fma(simd.splat8(factor[at + size]), y, b)
-        c = simd.fma(simd.splat8(factor[at + 2 * size]), y, c)
-        d = simd.fma(simd.splat8(factor[at + 3 * size]), y, d)
-    return a, b, c, d
-
-
-@inlined
-def _dots(a, r0, r1, r2, r3, b, s0, s1, n):
-    """The products over lanes of four rows of ``a`` and two of ``b``, given where they start."""
-    a0 = simd.splat(0.0)
+    """Rows ``r .. r + 3`` of ``P x`` for two vectors of columns of ``x`` from ``i``: 4 × 2."""
+    a0 = simd.splat_register(simd.number(0.0, x))
     a1 = a0
     b0 = a0
     b1 = a0
@@ -40,19 +27,49 @@ def _dots(a, r0, r1, r2, r3, b, s0, s1, n):
     c1 = a0
     d0 = a0
     d1 = a0
-    for i in range(0, n, 4):
-        x0 = simd.load(b, s0 + i)
-        x1 = simd.load(b, s1 + i)
-        y = simd.load(a, r0 + i)
+    for j in range(r + 4):
+        y0 = simd.load_register(x, j * width + i)
+        y1 = simd.load_register(x, j * width + i + simd.count_register(x))
+        at = r * size + j
+        p = simd.splat_register(factor[at])
+        a0 = simd.fma(p, y0, a0)
+        a1 = simd.fma(p, y1, a1)
+        p = simd.splat_register(factor[at + size])
+        b0 = simd.fma(p, y0, b0)
+        b1 = simd.fma(p, y1, b1)
+        p = simd.splat_register(factor[at + 2 * size])
+        c0 = simd.fma(p, y0, c0)
+        c1 = simd.fma(p, y1, c1)
+        p = simd.splat_register(factor[at + 3 * size])
+        d0 = simd.fma(p, y0, d0)
+        d1 = simd.fma(p, y1, d1)
+    return a0, a1, b0, b1, c0, c1, d0, d1
+
+
+@inlined
+def _dots(a, r0, r1, r2, r3, b, s0, s1, n):
+    """The products over lanes of four rows of ``a`` and two of ``b``, given where they start."""
+    a0 = simd.splat_register(simd.number(0.0, a))
+    a1 = a0
+    b0 = a0
+    b1 = a0
+    c0 = a0
+    c1 = a0
+    d0 = a0
+    d1 = a0
+    for i in range(0, n, simd.count_register(a)):
+        x0 = simd.load_register(b, s0 + i)
+        x1 = simd.load_register(b, s1 + i)
+        y = simd.load_register(a, r0 + i)
         a0 = simd.fma(y, x0, a0)
         a1 = simd.fma(y, x1, a1)
-        y = simd.load(a, r1 + i)
+        y = simd.load_register(a, r1 + i)
         b0 = simd.fma(y, x0, b0)
         b1 = simd.fma(y, x1, b1)
-        y = simd.load(a, r2 + i)
+        y = simd.load_register(a, r2 + i)
         c0 = simd.fma(y, x0, c0)
         c1 = simd.fma(y, x1, c1)
-        y = simd.load(a, r3 + i)
+        y = simd.load_register(a, r3 + i)
         d0 = simd.fma(y, x0, d0)
         d1 = simd.fma(y, x1, d1)
     return a0, a1, b0, b1, c0, c1, d0, d1
@@ -63,16 +80,24 @@ def subtract_half_norms(factor, size, first, last, x, width, n, out):
     """``out[i] -= ½ ‖P x_i‖²``, ``P`` rows ``first .. last - 1`` of a lower triangular matrix.
 
     Its ``size`` rows are flat. ``size`` and ``last`` are whole fours, ``first`` whole panels.
+    ``n`` is whole groups, and one more may be read in each row of ``x``.
     """
-    minus_half = simd.splat8(-0.5)
+    minus_half = simd.splat_register(simd.number(-0.5, x))
+    count = simd.count_register(x)
     for panel in range(first, last, PANEL):
-        for i in range(0, n, 8):
-            q = simd.splat8(0.0)
+        for i in range(0, n, 2 * count):
+            q0 = simd.splat_register(simd.number(0.0, x))
+            q1 = q0
             for r in range(panel, min(panel + PANEL, last), 4):
-                a, b, c, d = _images(factor, size, r, x, width, i)
-                q = simd.fma(a, a, simd.fma(b, b, q))
-                q = simd.fma(c, c, simd.fma(d, d, q))
-            simd.store(out, i, simd.fma(minus_half, q, simd.load8(out, i)))
+                a0, a1, b0, b1, c0, c1, d0, d1 = _images(factor, size, r, x, width, i)
+                q0 = simd.fma(a0, a0, simd.fma(b0, b0, q0))
+                q1 = simd.fma(a1, a1, simd.fma(b1, b1, q1))
+                q0 = simd.fma(c0, c0, simd.fma(d0, d0, q0))
+                q1 = simd.fma(c1, c1, simd.fma(d1, d1, q1))
+            simd.store(out, i, simd.fma(minus_half, q0, simd.load_register(out, i)))
+            i += count
+            if i < n:
+                simd.store(out, i, simd.fma(minus_half, q1, simd.load_register(out, i)))
 
 
 @kernel
@@ -88,18 +113,7 @@ def add_products(a, size, width, n, out):
                 s0 = c * width
                 s1 = s0 + width
                 a0, a1, b0, b1, c0, c1, d0, d1 = _dots(a, r0, r1, r2, r3, a, s0, s1, n)
-                at = r * size + c
-                out[at] += simd.total(a0)
-                out[at + 1] += simd.total(a1)
-                at += size
-                out[at] += simd.total(b0)
-                out[at + 1] += simd.total(b1)
-                at += size
-                out[at] += simd.total(c0)
-                out[at + 1] += simd.total(c1)
-                at += size
-                out[at] += simd.total(d0)
-                out[at + 1] += simd.total(d1)
+                simd.add_totals(out, r * size + c, size, a0, a1, b0, b1, c0, c1, d0, d1)
 
 
 @kernel
@@ -148,6 +162,9 @@ def add_cross_products(a, n_a, b, n_b, width, n, out):
             s1 = min(c + 1, n_b - 1) * width
             a0, a1, b0, b1, c0, c1, d0, d1 = _dots(a, r0, r1, r2, r3, b, s0, s1, n)
             at = r * n_b + c
+            if rows == 4 and columns == 2:
+                simd.add_totals(out, at, n_b, a0, a1, b0, b1, c0, c1, d0, d1)
+                continue
             out[at] += simd.total(a0)
             if rows > 1:
                 out[at + n_b] += simd.total(b0)
@@ -176,35 +193,32 @@ def subtract_distances(x, width, n, means, scales, out):
     for c in range(0, whole, 4):
         at = c * width
         for k in range(n_components):
-            m0 = simd.splat(means[k, c])
-            m1 = simd.splat(means[k, c + 1])
-            m2 = simd.splat(means[k, c + 2])
-            m3 = simd.splat(means[k, c + 3])
-            s0 = simd.splat(scales[k, c])
-            s1 = simd.splat(scales[k, c + 1])
-            s2 = simd.splat(scales[k, c + 2])
-            s3 = simd.splat(scales[k, c + 3])
+            m0, m1, m2, m3 = means[k, c], means[k, c + 1], means[k, c + 2], means[k, c + 3]
+            s0, s1, s2, s3 = scales[k, c], scales[k, c + 1], scales[k, c + 2], scales[k, c + 3]
             to = k * width
-            for i in range(0, n, 4):
-                y0 = s0 * (simd.load(x, at + i) - m0)
-                y1 = s1 * (simd.load(x, at + width + i) - m1)
-                y2 = s2 * (simd.load(x, at + 2 * width + i) - m2)
-                y3 = s3 * (simd.load(x, at + 3 * width + i) - m3)
+            for i in range(0, n, simd.count_register(x)):
+                y0 = simd.standardized(simd.load_register(x, at + i), m0, s0)
+                y1 = simd.standardized(simd.load_register(x, at + width + i), m1, s1)
+                y2 = simd.standardized(simd.load_register(x, at + 2 * width + i), m2, s2)
+                y3 = simd.standardized(simd.load_register(x, at + 3 * width + i), m3, s3)
                 q = simd.fma(y0, y0, simd.fma(y1, y1, simd.fma(y2, y2, y3 * y3)))
-                simd.store(out, to + i, simd.load(out, to + i) - q)
+                simd.store(out, to + i, simd.load_register(out, to + i) - q)
     for c in range(whole, n_columns):
         for k in range(n_components):
-            m0 = simd.splat(means[k, c])
-            s0 = simd.splat(scales[k, c])
+            m0, s0 = means[k, c], scales[k, c]
             to = k * width
-            for i in range(0, n, 4):
-                y0 = s0 * (simd.load(x, c * width + i) - m0)
-                simd.store(out, to + i, simd.load(out, to + i) - y0 * y0)
+            for i in range(0, n, simd.count_register(x)):
+                y0 = simd.standardized(simd.load_register(x, c * width + i), m0, s0)
+                simd.store(out, to + i, simd.load_register(out, to + i) - y0 * y0)
 
 
 @kernel
-def add_moments(x, width, n, weights, means, first, second):
-    """Add ``Σ_i w_ki d`` and ``Σ_i w_ki d²`` for ``d = x[c, i] - means[k, c]``."""
+def add_moments(x, width, n, weights, totals, means, first, second):
+    """Add ``Σ_i w_ki d`` and ``Σ_i w_ki d²`` for ``d = x[c, i] - means[k, c]``.
+
+    ``totals[k]`` is ``Σ_i w_ki``. The differences are taken from means of the type of ``x``, and
+    the sums moved by what these lack.
+    """
     n_components, n_columns = means.shape
     for c in range(0, n_columns, 2):
         # The last of an odd number of columns is taken twice, and counted once.
@@ -212,14 +226,14 @@ def add_moments(x, width, n, weights, means, first, second):
         at0 = c * width
         at1 = other * width
         for k in range(n_components):
-            m0 = simd.splat8(means[k, c])
-            m1 = simd.splat8(means[k, other])
-            f0 = simd.splat8(0.0)
+            m0 = simd.splat8(simd.number(means[k, c], x))
+            m1 = simd.splat8(simd.number(means[k, other], x))
+            f0 = simd.splat8(simd.number(0.0, x))
             f1 = f0
             s0 = f0
             s1 = f0
             to = k * width
-            for i in range(0, n, 8):
+            for i in range(0, n, simd.count8(x)):
                 w = simd.load8(weights, to + i)
                 d = simd.load8(x, at0 + i) - m0
                 y = w * d
@@ -229,30 +243,52 @@ def add_moments(x, width, n, weights, means, first, second):
                 y = w * d
                 f1 = f1 + y
                 s1 = simd.fma(y, d, s1)
-            first[k, c] += simd.total(f0)
-            second[k, c] += simd.total(s0)
+            add_moved(x, means, totals[k], k, c, simd.total(f0), simd.total(s0), first, second)
             if other > c:
-                first[k, other] += simd.total(f1)
-                second[k, other] += simd.total(s1)
+                add_moved(
+                    x, means, totals[k], k, other, simd.total(f1), simd.total(s1), first, second
+                )
+
+
+def add_moved(x, means, weight, k, c, sum_first, sum_second, first, second):
+    """Add sums about the mean of component ``k``, taken about the mean in the type of ``x``."""
+
+
+@overloaded(add_moved, inline="always")
+def _add_moved(x, means, weight, k, c, sum_first, sum_second, first, second):
+    if x.dtype == types.float64:
+
+        def implementation(x, means, weight, k, c, sum_first, sum_second, first, second):
+            first[k, c] += sum_first
+            second[k, c] += sum_second
+
+    else:
+
+        def implementation(x, means, weight, k, c, sum_first, sum_second, first, second):
+            # Σ w (d - ε) and Σ w (d - ε)².
+            lack = means[k, c] - simd.number(means[k, c], x)
+            first[k, c] += sum_first - lack * weight
+            second[k, c] += sum_second - lack * (2.0 * sum_first - lack * weight)
+
+    return implementation
 
 
 @kernel
 def add_chosen_moments(x, width, chosen, starts, weights, means, first, second):
-    """As ``add_moments``, for k of the rows ``chosen[starts[k] : starts[k + 1]]``, whole fours."""
+    """As ``add_moments``, for k of the rows ``chosen[starts[k] : starts[k + 1]]``, in vectors."""
     n_components, n_columns = means.shape
     for c in range(0, n_columns, 2):
         other = min(c + 1, n_columns - 1)
         for k in range(n_components):
-            m0 = simd.splat(means[k, c])
-            m1 = simd.splat(means[k, other])
-            f0 = simd.splat(0.0)
+            m0, m1 = means[k, c], means[k, other]
+            f0 = simd.splat(simd.number(0.0, x))
             f1 = f0
             s0 = f0
             s1 = f0
-            for j in range(starts[k], starts[k + 1], 4):
+            for j in range(starts[k], starts[k + 1], simd.count(x)):
                 w = simd.load(weights, j)
-                d0 = simd.pick(x, c * width, chosen, j) - m0
-                d1 = simd.pick(x, other * width, chosen, j) - m1
+                d0 = simd.centered(simd.pick(x, c * width, chosen, j), m0)
+                d1 = simd.centered(simd.pick(x, other * width, chosen, j), m1)
                 y0 = w * d0
                 y1 = w * d1
                 f0 = f0 + y0
@@ -268,12 +304,23 @@ def add_chosen_moments(x, width, chosen, starts, weights, means, first, second):
 
 @kernel
 def whiten(factor, size, x, width, n, out):
-    """``out[r, i] = Σ_{c ≤ r} P[r, c] x[c, i]``, ``P`` lower triangular, its rows flat."""
-    for i in range(0, n, 8):
+    """``out[r, i] = Σ_{c ≤ r} P[r, c] x[c, i]``, ``P`` lower triangular, its rows flat.
+
+    ``n`` is whole groups, and one more may be read and written in each row.
+    """
+    count = simd.count_register(x)
+    for i in range(0, n, 2 * count):
         for r in range(0, size, 4):
-            a, b, c, d = _images(factor, size, r, x, width, i)
+            a0, a1, b0, b1, c0, c1, d0, d1 = _images(factor, size, r, x, width, i)
             at = r * width + i
-            simd.store(out, at, a)
-            simd.store(out, at + width, b)
-            simd.store(out, at + 2 * width, c)
-            simd.store(out, at + 3 * width, d)
+            simd.store(out, at, a0)
+            simd.store(out, at + count, a1)
+            at += width
+            simd.store(out, at, b0)
+            simd.store(out, at + count, b1)
+            at += width
+            simd.store(out, at, c0)
+            simd.store(out, at + count, c1)
+            at += width
+            simd.store(out, at, d0)
+            simd.store(out, at + count, d1)

@@ -1,10 +1,11 @@
-"""Rows of any array, in blocks that kernels like: float64, one column after another.
+"""Rows of any array, in blocks that kernels like: one column after another.
 
 A kernel never sees the user's array, only its address, strides and element type, so float32,
 integers, images in uint8 and memory maps are read where they lie, and the heavy kernels are
-compiled once. A block holds a few hundred rows, transposed: ``block[c * width + i]`` is column
-``c`` of row ``i``, so that every inner loop runs over rows and vectorizes whatever the number of
-columns is.
+compiled once, for blocks of float64; for those of float32, which only rows of float32 are read
+into, they are compiled once more when such rows come. A block holds a few hundred rows,
+transposed: ``block[c * width + i]`` is column ``c`` of row ``i``, so that every inner loop runs
+over rows and vectorizes whatever the number of columns is.
 """
 
 from collections import namedtuple
@@ -17,7 +18,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from . import simd
-from .options import CHECK_BOUNDS, inlined, kernel
+from .options import CHECK_BOUNDS, inlined, kernel, overloaded
 
 #: ``offsets[c]`` is the distance in bytes from the start of a row to its column ``c``;
 #: ``contiguous`` says that columns are neighbors in memory, ``count`` how many rows there are.
@@ -30,7 +31,10 @@ READABLE = (np.float64, np.float32, np.uint8, np.int16, np.int32, np.int64)
 #: The first of them have fractions.
 N_FLOATS = 2
 
-#: Rows are taken eight at a time, two vectors of four.
+#: ``Rows.code`` of float32.
+SINGLE = READABLE.index(np.float32)
+
+#: Rows are taken eight at a time, two vectors of four doubles; rows of floats sixteen at a time.
 GROUP = 8
 
 #: Rows in a block: enough to fill vectors, few enough to stay in the cache.
@@ -109,6 +113,46 @@ load_one = _loader(1, types.float64)
 load_four = _loader(simd.LANES, simd.lanes)
 
 
+def _float_loader(llvm_type, result_type):
+    """Make the intrinsic that loads floats at an address as they are."""
+
+    @intrinsic
+    def load(typing_context, address):
+        def generate(context, builder, signature, arguments):
+            pointer = builder.inttoptr(arguments[0], llvm_type.as_pointer())
+            return builder.load(pointer, align=1)
+
+        return result_type(types.int64), generate
+
+    return load
+
+
+_load_float = _float_loader(ir.FloatType(), types.float32)
+_load_four_floats = _float_loader(ir.VectorType(ir.FloatType(), simd.LANES), simd.four_floats)
+
+
+def one_for(block, address, code):
+    """The element at an address, in the type of ``block``; for floats it must be one."""
+
+
+def four_for(block, address, code):
+    """As ``one_for``, for a vector of four neighbors."""
+
+
+@overloaded(one_for)
+def _one_for(block, address, code):
+    if block.dtype == types.float32:
+        return lambda block, address, code: _load_float(address)
+    return lambda block, address, code: load_one(address, code)
+
+
+@overloaded(four_for)
+def _four_for(block, address, code):
+    if block.dtype == types.float32:
+        return lambda block, address, code: _load_four_floats(address)
+    return lambda block, address, code: load_four(address, code)
+
+
 @intrinsic
 def prefetch(typing_context, address):
     """Ask for the cache line at an address, which need not exist."""
@@ -152,23 +196,23 @@ def read_block(rows, first, n, block, width):
             # The last four columns overlap those before, rather than leave a rest.
             c = min(first_column, n_columns - 4)
             at = row + rows.offsets[c]
-            x0 = load_four(at, code)
-            x1 = load_four(at + stride, code)
-            x2 = load_four(at + 2 * stride, code)
-            x3 = load_four(at + 3 * stride, code)
+            x0 = four_for(block, at, code)
+            x1 = four_for(block, at + stride, code)
+            x2 = four_for(block, at + 2 * stride, code)
+            x3 = four_for(block, at + 3 * stride, code)
             simd.store_transposed(block, c * width + i, width, x0, x1, x2, x3)
             at += 4 * stride
-            x0 = load_four(at, code)
-            x1 = load_four(at + stride, code)
-            x2 = load_four(at + 2 * stride, code)
-            x3 = load_four(at + 3 * stride, code)
+            x0 = four_for(block, at, code)
+            x1 = four_for(block, at + stride, code)
+            x2 = four_for(block, at + 2 * stride, code)
+            x3 = four_for(block, at + 3 * stride, code)
             simd.store_transposed(block, c * width + i + 4, width, x0, x1, x2, x3)
     for c in range(n_columns):
         start = whole_rows if c < whole_columns else 0
         row = rows.address + rows.offsets[c] + first * stride
         for i in range(start, n):
-            block[c * width + i] = load_one(row + i * stride, code)
-        for i in range(n, whole_groups(n)):
+            block[c * width + i] = one_for(block, row + i * stride, code)
+        for i in range(n, whole_vectors(n, block)):
             block[c * width + i] = 0.0
 
 
@@ -192,6 +236,19 @@ def whole_groups(n):
 
 
 @inlined
+def whole_vectors(n, block):
+    """``n`` rounded up to whole groups of rows of a block of doubles or floats."""
+    group = simd.count8(block)
+    return (n + group - 1) // group * group
+
+
+@inlined
 def block_width(n_rows):
     """The distance between columns of a block, padded so that they fall in other cache sets."""
     return n_rows + GROUP
+
+
+@inlined
+def width_for(n_rows, block):
+    """As ``block_width``, for whole groups of rows of a block of doubles or floats."""
+    return whole_vectors(n_rows, block) + simd.count8(block)

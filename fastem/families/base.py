@@ -180,6 +180,16 @@ class Family(ABC):
         """The number of free parameters."""
         return sum(array.size for array in parameters.values())
 
+    # Computing in float32: data of this type may be, where that is accurate enough.
+
+    def in_single(self, packed):
+        """The packed family with which kernels compute in float32; None where they should not."""
+        return None
+
+    def sums_are_precise(self, packed, mass, buffers) -> bool:
+        """Whether sums that were computed in float32 are finite, and as good as the data."""
+        return True
+
     # What follows for all -------------------------------------------------------------------
 
     def given(self, parameters) -> dict[str, np.ndarray]:

@@ -21,6 +21,13 @@ _LARGEST = np.finfo(float).max.item()
 # Called from Python it need not be compiled.
 padded = padded_kernel.py_func
 
+# How many times the error of float32 may grow before float64 is used.
+_MOST_INFLATION = 1e4
+# Squares of differences as large as a model of these has them neither overflow in float32 nor
+# leave the range of numbers that have all their digits.
+_LARGEST_MEAN = 1e18
+_SMALLEST_VARIANCE, _LARGEST_VARIANCE = 1e-24, 1e24
+
 
 class Gaussian(Family):
     """Gaussian components.
@@ -157,6 +164,20 @@ class Gaussian(Family):
         """Set the second moments of ``buffers``: the inverse of :meth:`centered`."""
         raise NotImplementedError
 
+    # In float32 the error of a sum of squares is 6e-8 of itself. What is left of the squares of a
+    # column once its mean, and what other columns say of it, are taken away is less by its
+    # inflation, and the error of that larger by it.
+
+    def sums_are_precise(self, packed, mass, buffers):
+        if not all(np.isfinite(array).all() for array in buffers):
+            return False
+        left = self.shares_left(packed, mass, buffers)
+        return left is not None and bool((left >= 1.0 / _MOST_INFLATION).all())
+
+    def shares_left(self, packed, mass, buffers) -> np.ndarray | None:
+        """The share of squares that is left of each column, given the ones before; None if none."""
+        raise NotImplementedError
+
     def start(self, centers):
         shape = self.covariance_shape(*np.shape(centers))
         unit = np.eye(shape[-1]) if self.matrices else 1.0
@@ -179,6 +200,33 @@ class Gaussian(Family):
             if mass[h] > 0:
                 total += mass[h] * self.expected_log_density(moments, h, packed)
         return float(total)
+
+
+def suits_single(means, variances, inflations) -> bool:
+    """Whether a model can be computed with in float32: no square overflows or loses its digits.
+
+    ``inflations`` are the variances of columns over those given the columns before.
+    """
+    return bool(
+        (np.abs(means) <= _LARGEST_MEAN).all()
+        and (variances >= _SMALLEST_VARIANCE).all()
+        and (variances <= _LARGEST_VARIANCE).all()
+        # Less than is asked of sums, lest a model at the limit is computed twice again and again.
+        and np.all(inflations <= 0.5 * _MOST_INFLATION)
+    )
+
+
+def conditional_shares(scatters, squares):
+    """The squared diagonals of the Cholesky factors of scatters in units of the squares.
+
+    None if a scatter is not positive definite.
+    """
+    scale = 1.0 / np.sqrt(squares)
+    try:
+        lower = np.linalg.cholesky(scatters * scale[..., :, None] * scale[..., None, :])
+    except np.linalg.LinAlgError:
+        return None
+    return np.diagonal(lower, axis1=-2, axis2=-1) ** 2
 
 
 def square(flat, n_columns):

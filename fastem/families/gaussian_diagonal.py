@@ -12,6 +12,7 @@ from .gaussian import (
     log_normalizer,
     not_positive_definite,
     rows_of_each,
+    suits_single,
 )
 
 
@@ -73,6 +74,17 @@ class _Diagonal(Gaussian, covariance_type="diag"):
 
     def buffers(self, packed):
         return DiagonalMoments(np.zeros_like(packed.means), np.zeros_like(packed.means))
+
+    def in_single(self, packed):
+        if not suits_single(packed.means, packed.variances, 1.0):
+            return None
+        return packed._replace(scales=packed.scales.astype(np.float32))
+
+    def shares_left(self, packed, mass, buffers):
+        alive = mass > 0
+        squares = buffers.second[alive]
+        between = buffers.first[alive] ** 2 / mass[alive, None]
+        return np.divide(squares - between, squares, out=np.zeros_like(squares), where=squares > 0)
 
     def centered(self, packed, buffers, shift):
         return self.scatter_of(buffers.second - buffers.first * shift)

@@ -10,6 +10,7 @@ from .gaussian import (
     Gaussian,
     check_definite,
     check_factors,
+    conditional_shares,
     contiguous,
     is_symmetric,
     log_normalizer,
@@ -17,6 +18,7 @@ from .gaussian import (
     padded,
     rows_of_each,
     square,
+    suits_single,
     triangular,
 )
 
@@ -96,6 +98,20 @@ class _Full(Gaussian, covariance_type="full"):
 
     def buffers(self, packed):
         return FullMoments(np.zeros_like(packed.means), np.zeros_like(packed.factors))
+
+    def in_single(self, packed):
+        variances = np.diagonal(packed.covariances, axis1=1, axis2=2)
+        roots = np.diagonal(square(packed.factors, packed.means.shape[1]), axis1=1, axis2=2)
+        if not suits_single(packed.means, variances, roots**2 * variances):
+            return None
+        return packed._replace(factors=packed.factors.astype(np.float32))
+
+    def shares_left(self, packed, mass, buffers):
+        alive = mass > 0
+        shift = buffers.first[alive] / mass[alive, None]
+        squares = square(buffers.second[alive], packed.means.shape[1]) / mass[alive, None, None]
+        scatters = squares - shift[:, :, None] * shift[:, None, :]
+        return conditional_shares(scatters, np.diagonal(squares, axis1=1, axis2=2))
 
     def centered(self, packed, buffers, shift):
         n_columns = packed.means.shape[1]

@@ -19,6 +19,7 @@ from .gaussian import (
     Gaussian,
     check_definite,
     check_factors,
+    conditional_shares,
     contiguous,
     is_symmetric,
     log_normalizer,
@@ -26,6 +27,7 @@ from .gaussian import (
     padded,
     rows_of_each,
     square,
+    suits_single,
     triangular,
 )
 
@@ -90,6 +92,24 @@ class _Tied(Gaussian, covariance_type="tied"):
             np.zeros_like(packed.factor),
             np.zeros((n_components, n_components)),
         )
+
+    def in_single(self, packed):
+        means = packed.means
+        # Rows are first taken about one mean for all, from which they are as far as the others.
+        spread = np.max((means - means[0]) ** 2, axis=0)
+        variances = np.diagonal(packed.covariance)
+        roots = np.diagonal(square(packed.factor, means.shape[1]))
+        if not suits_single(means, variances, roots**2 * (variances + spread)):
+            return None
+        return packed._replace(factor=packed.factor.astype(np.float32))
+
+    def shares_left(self, packed, mass, buffers):
+        shift = buffers.first / np.where(mass > 0, mass, 1)[:, None]
+        buffers = TiedMoments(*(array.copy() for array in buffers))
+        scatter = self.centered(packed, buffers, shift) / mass.sum()
+        spread = np.max((packed.means - packed.means[0]) ** 2, axis=0)
+        squares = np.diagonal(scatter) + spread + np.max(shift[mass > 0] ** 2, axis=0)
+        return conditional_shares(scatter, squares)
 
     def centered(self, packed, buffers, shift):
         fold_overlap(packed.means, buffers)

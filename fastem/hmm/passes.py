@@ -47,6 +47,10 @@ _SEGMENT_ENTRIES = 2**23
 
 # The pieces of so many sequences are remembered by their lengths.
 _MOST_REMEMBERED = 2**14
+# From so many columns, and rows times states times columns, densities of float32 are computed in
+# float32; with fewer, the recursions take most of the time.
+_SINGLE_COLUMNS = 8
+_SINGLE_ENTRIES = 2**20
 
 _NO_WEIGHTS = np.empty(0)
 _NO_FLAGS = np.empty(0, dtype=np.uint8)
@@ -166,6 +170,9 @@ class Pass:
 
     def __init__(self, chain, family, packed, table, n_jobs=None):
         self.chain, self.family, self.packed = chain, family, packed
+        #: What densities and sums are computed with, in the type of its arrays; and whether that
+        #: type was good enough.
+        self.computed, self.precise = packed, True
         self.table, self.n_jobs = table, n_jobs
         self.n_states = chain.n_states
         self.size = int(padded_states.py_func(chain.n_states))
@@ -176,7 +183,25 @@ class Pass:
 
     def statistics(self):
         """Sums of start, transitions, mass and the family's statistics, weighted."""
+        single = self._in_single()
+        if single is not None:
+            self.computed = single
+            sums = self._smooth(self.table.sample_weight, counting=True)
+            *_, mass, buffers = sums
+            if self.precise and self.family.sums_are_precise(self.packed, mass, buffers):
+                return sums
+            self.computed = self.packed
         return self._smooth(self.table.sample_weight, counting=True)
+
+    def _in_single(self):
+        """The packed family for emissions in float32, None if float64 is better."""
+        X = self.table.X
+        if X.dtype != np.float32 or not X.dtype.isnative:
+            return None
+        few = len(X) * self.size * self.n_columns < _SINGLE_ENTRIES
+        if few or self.n_columns < _SINGLE_COLUMNS:
+            return None
+        return self.family.in_single(self.packed)
 
     def score(self):
         """The log-likelihood of each sequence, and no rows."""
@@ -312,10 +337,10 @@ class Pass:
                     scores, lost,
                 )  # fmt: skip
                 if self.counting:
-                    absorb = (self.n_states, self.packed, *where, gamma, mass, buffers)
-                    emissions.absorb_lanes(*absorb)
+                    to = (*where, gamma, mass, buffers)
+                    emissions.absorb_lanes(self.n_states, self.computed, *to)
                     if batch.missing:
-                        missing.absorb_missing_lanes(*absorb)
+                        missing.absorb_missing_lanes(self.n_states, self.packed, *to)
                 if self.out is not None:
                     self._write_lanes(piece, first, last, gamma)
             else:
@@ -335,12 +360,14 @@ class Pass:
         return 1.0 if self.weights is None else batch.weights[s]
 
     def _emit_lanes(self, batch, *where):
-        emissions.emit_lanes(self.chain, self.packed, batch, *where)
+        if not emissions.emit_lanes(self.chain, self.computed, batch, *where):
+            self.precise = False
         if batch.missing:
             missing.emit_missing_lanes(self.chain, self.packed, batch, *where)
 
     def _emit(self, batch, *where):
-        emissions.emit_alone(self.chain, self.packed, batch, *where)
+        if not emissions.emit_alone(self.chain, self.computed, batch, *where):
+            self.precise = False
         if batch.missing:
             missing.emit_missing_alone(self.chain, self.packed, batch, *where)
 
@@ -354,10 +381,10 @@ class Pass:
             first, _, _, mass, buffers = sums
             if start == 0:
                 first += gamma[: self.n_states]
-            absorb = (self.n_states, self.packed, batch, s, start, stop, gamma, mass, buffers)
-            emissions.absorb_alone(*absorb)
+            to = (batch, s, start, stop, gamma, mass, buffers)
+            emissions.absorb_alone(self.n_states, self.computed, *to)
             if batch.missing:
-                missing.absorb_missing_alone(*absorb)
+                missing.absorb_missing_alone(self.n_states, self.packed, *to)
 
     def _write_lanes(self, piece, first_unit, last_unit, gamma):
         layout = piece.layout

@@ -86,12 +86,7 @@ class MixtureModel(WeightedComponents, Model):
         """``S(V|Θ)``: means over the rows of ``(γ_k, γ_k φ(x))``, and of the log-likelihood."""
         sums = None
         for table in self.tables(data):
-            parts = in_order(
-                lambda chunk, t=table: self._expect_chunk(t, *chunk),
-                self.chunks(*table.X.shape),
-                self.n_jobs,
-            )
-            for part in parts:
+            for part in self._parts(table):
                 sums = part if sums is None else add_into(sums, part)
         (log_likelihood, total), mass, buffers = sums
         if not total > 0:
@@ -100,6 +95,41 @@ class MixtureModel(WeightedComponents, Model):
         blocks = self.family.collect(self.packed, mass, buffers)
         statistics = Statistics(mass=mass, **blocks) / total
         return Expectation(statistics, float(log_likelihood / total), float(total), horizon)
+
+    def _parts(self, table):
+        """The sums over a table in parts: those of its chunks, or of all of them together."""
+        chunks = self.chunks(*table.X.shape)
+
+        def of(chunk, packed):
+            return self._expect_chunk(table, *chunk, packed)
+
+        single = self._in_single(table.X)
+        if single is not None:
+            sums = None
+            for part in in_order(lambda chunk: of(chunk, single), chunks, self.n_jobs):
+                sums = part if sums is None else add_into(sums, part)
+            if self._is_precise(sums):
+                yield sums
+                return
+        yield from in_order(lambda chunk: of(chunk, self.packed), chunks, self.n_jobs)
+
+    def _in_single(self, X):
+        """The packed family for computing with these rows in float32, None if float64 is better.
+
+        Few rows are worth neither other kernels nor less precision.
+        """
+        is_single = X.dtype == np.float32 and X.dtype.isnative
+        if not is_single or len(self.chunks(*X.shape)) == 1:
+            return None
+        return self.family.in_single(self.packed)
+
+    def _is_precise(self, sums):
+        """Whether sums that were computed in float32 will do."""
+        (log_likelihood, total), mass, buffers = sums
+        if not total > 0 or not np.isfinite(log_likelihood):
+            return False
+        mass = np.where(mass < LEAST_SHARE * mass.sum(), 0.0, mass)
+        return self.family.sums_are_precise(self.packed, mass, buffers)
 
     def own_of(self, mass, horizon=None) -> Statistics:
         """``(s_k, s_k E[φ|k])`` for the masses ``s``; for the weights it is ``S(Θ)``."""
@@ -260,7 +290,7 @@ class MixtureModel(WeightedComponents, Model):
         nanoseconds = 6.0 * len(self.weights) + 0.2 * n_parameters
         return chunks(n_rows, least=max(_LEAST_ROWS, 4 * n_columns, int(5e6 / nanoseconds)))
 
-    def _expect_chunk(self, table, start, stop, posteriors=None, *, before_steps=False):
+    def _expect_chunk(self, table, start, stop, packed, posteriors=None, *, before_steps=False):
         """Sums over a chunk: log-likelihood and weight, mass, and the family's."""
         weights = table.sample_weight
         rows, row_weights, log_base, part = self.read(table.X, weights, start, stop)
@@ -268,18 +298,16 @@ class MixtureModel(WeightedComponents, Model):
         log_likelihood = 0.0
         if posteriors is None:
             log_likelihood = kernels.expect(
-                rows, 0, len(part), row_weights, self.log_weights, self.packed, mass, buffers
+                rows, 0, len(part), row_weights, self.log_weights, packed, mass, buffers
             )
         elif before_steps:
             iterate_kernel(
                 rows, len(part), row_weights, posteriors, 0.0, (1.0, 0.0, 0.0), False,
-                np.zeros(len(mass), dtype=bool), 0.0, self.weights, self.packed, mass, buffers,
+                np.zeros(len(mass), dtype=bool), 0.0, self.weights, packed, mass, buffers,
                 False, self.family.flags(self.fixed), np.empty(0),
             )  # fmt: skip
         else:
-            kernels.expect_given(
-                rows, len(part), row_weights, posteriors, self.packed, mass, buffers
-            )
+            kernels.expect_given(rows, len(part), row_weights, posteriors, packed, mass, buffers)
         if log_base is not None:
             log_likelihood += log_base.sum() if weights is None else log_base @ row_weights
         total = float(stop - start) if weights is None else row_weights.sum()
@@ -293,15 +321,19 @@ class MixtureModel(WeightedComponents, Model):
         out_posteriors = np.empty((n_rows if posteriors else 0, n_components))
         out_labels = np.empty(n_rows if labels else 0, dtype=np.int64)
         log_weights = self.log_weights
+        # A log-likelihood is a difference of larger numbers: it is always computed in float64.
+        single = None if log_totals else self._in_single(X)
 
         def one(chunk):
             start, stop = chunk
             rows, _, log_base, part = self.read(X, None, start, stop)
             totals = out_totals[start:stop]
-            kernels.infer(
-                rows, 0, len(part), log_weights, self.packed, totals,
-                out_posteriors[start:stop], out_labels[start:stop],
-            )  # fmt: skip
+            out = (totals, out_posteriors[start:stop], out_labels[start:stop])
+            done = False
+            if single is not None:
+                done = kernels.infer(rows, 0, len(part), log_weights, single, *out)
+            if not done:
+                kernels.infer(rows, 0, len(part), log_weights, self.packed, *out)
             if log_base is not None and log_totals:
                 totals += log_base
 
@@ -323,12 +355,17 @@ class MixtureModel(WeightedComponents, Model):
         before_steps = before_steps and self._steps_in_kernel(data)
         offset, sums = 0, None
         for table in self.tables(data):
+            single = self._in_single(table.X)
             for start, stop in self.chunks(*table.X.shape):
                 given = np.ascontiguousarray(
                     responsibilities(offset + start, offset + stop), dtype=float
                 )
                 checks.shaped("responsibilities", given, (stop - start, len(self.weights)))
-                part = self._expect_chunk(table, start, stop, given, before_steps=before_steps)
+                chunk, part = (table, start, stop), None
+                if single is not None:
+                    part = self._expect_chunk(*chunk, single, given)
+                if part is None or not self._is_precise(part):
+                    part = self._expect_chunk(*chunk, self.packed, given, before_steps=before_steps)
                 sums = part if sums is None else add_into(sums, part)
             offset += len(table.X)
         _, mass, buffers = sums

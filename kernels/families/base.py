@@ -26,6 +26,21 @@ def usual_block_rows(family):
     return BLOCK_ROWS
 
 
+def numbers(family, n):
+    """Room for ``n`` numbers of the type that the family computes in: float64 or float32."""
+
+
+def lowest(log_p):
+    """Log-densities below this are not precise enough in their type to compare components by."""
+
+
+@overloaded(lowest)
+def _lowest(log_p):
+    if log_p.dtype == types.float32:
+        return lambda log_p: -1e6
+    return lambda log_p: -np.inf
+
+
 def log_density(family, block, width, n, log_p, work):
     """``log_p[k, i] += log p(x_i | k)`` for the ``n`` rows of a block."""
 
@@ -133,6 +148,13 @@ def _scale(statistics, factor):
             scale(statistics[1:], factor)
 
     return implementation
+
+
+@overloaded(numbers, strict=False)
+def _numbers(family, n):
+    if is_implemented(numbers, family):
+        return None
+    return lambda family, n: np.empty(n)
 
 
 @overloaded(likely_log_density, strict=False)

@@ -10,12 +10,12 @@ import numpy as np
 from .. import simd
 from ..options import apart, implements, kernel, within
 from ..products import add_chosen_moments, add_moments, subtract_distances
-from ..rows import BLOCK_ROWS, whole_groups
+from ..rows import BLOCK_ROWS, GROUP, whole_vectors
 from . import base
 from .gaussian_full import HALF_LOG_2PI, NOTHING
 
-#: means, variances (K, D); scales (K, D), 1/√(2 v); offsets (K,); spherical, whether a component
-#: has one variance for all columns; blur as for full covariances.
+#: means, variances (K, D); scales (K, D), 1/√(2 v), in the type that rows are computed in; offsets
+#: (K,); spherical, whether a component has one variance for all columns; blur as for full ones.
 DiagonalGaussian = namedtuple("DiagonalGaussian", "means variances scales offsets spherical blur")
 
 #: first, second (K, D): Σ γ (x - m) and Σ γ (x - m)².
@@ -32,54 +32,67 @@ def _columns_of(family):
 
 @implements(base.block_rows, DiagonalGaussian)
 def _block_rows(family):
-    return 2 * BLOCK_ROWS
+    return 2 * BLOCK_ROWS // GROUP * simd.count8(family.scales)
+
+
+@implements(base.numbers, DiagonalGaussian)
+def _numbers(family, n):
+    return np.empty(n, dtype=family.scales.dtype)
 
 
 @implements(base.log_density, DiagonalGaussian)
 def _log_density(family, block, width, n, log_p, work):
     n_components = family.means.shape[0]
-    filled = whole_groups(n)
+    filled = whole_vectors(n, block)
     for k in range(n_components):
+        offset = simd.number(family.offsets[k], log_p)
         for i in range(filled):
-            log_p[k, i] += family.offsets[k]
+            log_p[k, i] += offset
     subtract_distances(block, width, filled, family.means, family.scales, log_p.reshape(-1))
 
 
 @implements(base.accumulate, DiagonalGaussian)
 def _accumulate(family, block, width, n, gamma, moments, work):
     n_components, n_columns = family.means.shape
+    totals = np.empty(n_components)
     n_chosen = 0
     for k in range(n_components):
+        total = 0.0
         for i in range(n):
             n_chosen += gamma[k, i] > NOTHING
-    # A row by itself costs twice as much as one among others, and each component has up to three
-    # rows more, to make whole fours.
+            total += gamma[k, i]
+        totals[k] = total
+    # A row by itself costs twice as much as one among others, and each component has some rows
+    # more, to make whole vectors.
     if 2 * n_chosen < n * n_components:
-        chosen = np.zeros(n_chosen + 3 * n_components, dtype=np.int64)
-        weights = np.zeros(n_chosen + 3 * n_components)
+        vector = simd.count(block)
+        # One place more, for what is written and not kept.
+        room = n_chosen + (vector - 1) * n_components + 1
+        chosen = np.zeros(room, dtype=np.int64)
+        weights = np.zeros(room, dtype=gamma.dtype)
         starts = np.zeros(n_components + 1, dtype=np.int64)
         for k in range(n_components):
             j = starts[k]
             for i in range(n):
-                if gamma[k, i] > NOTHING:
-                    chosen[j] = i
-                    weights[j] = gamma[k, i]
-                    j += 1
-            starts[k + 1] = (j + 3) // 4 * 4
+                # Without a jump, which nobody could foresee.
+                chosen[j] = i
+                weights[j] = gamma[k, i]
+                j += gamma[k, i] > NOTHING
+            starts[k + 1] = (j + vector - 1) // vector * vector
+            for i in range(j, starts[k + 1]):
+                chosen[i] = 0
+                weights[i] = 0.0
         add_chosen_moments(
             block, width, chosen, starts, weights, family.means, moments.first, moments.second
         )
     else:
         add_moments(
-            block, width, whole_groups(n), gamma.reshape(-1), family.means, moments.first,
-            moments.second,
+            block, width, whole_vectors(n, block), gamma.reshape(-1), totals, family.means,
+            moments.first, moments.second,
         )  # fmt: skip
     for k in range(n_components):
-        total = 0.0
-        for i in range(n):
-            total += gamma[k, i]
         for c in range(n_columns):
-            moments.second[k, c] += family.blur * total
+            moments.second[k, c] += family.blur * totals[k]
 
 
 implements(base.horizon_of, DiagonalGaussian)(base.unit_horizon)

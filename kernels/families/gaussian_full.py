@@ -12,22 +12,25 @@ from .. import simd
 from ..cholesky import covariance_from_factor, inverse_factor
 from ..options import apart, implements, inlined, kernel, within
 from ..products import PANEL, add_products, subtract_half_norms
-from ..rows import BLOCK_ROWS, whole_groups
+from ..rows import BLOCK_ROWS, GROUP, whole_vectors
 from . import base
 from .gaussian_plane import PLANE, add_moments_in_plane, subtract_half_norms_in_plane
 
-#: means (K, D); covariances (K, D, D); factors (K, E·E), the rows of P, E = D rounded up to 4;
-#: offsets (K,), log det P - ½ D log 2π; blur, the variance of the noise that every observation is
-#: taken to carry in each direction, added to the scatter of the data (``reg_covar``).
+#: means (K, D); covariances (K, D, D); factors (K, E·E), the rows of P, E = D rounded up to 4, in
+#: the type that rows are computed in; offsets (K,), log det P - ½ D log 2π; blur, the variance of
+#: the noise that every observation is taken to carry in each direction, added to the scatter of
+#: the data (``reg_covar``).
 FullGaussian = namedtuple("FullGaussian", "means covariances factors offsets blur")
 
 #: Sums about the means of the model: first (K, D) of γ(x-m), second (K, E·E) of γ(x-m)(x-m)ᵀ,
 #: of which only the lower triangle counts.
 FullMoments = namedtuple("FullMoments", "first second")
 
-SLICE = 256  # rows of data in one product for the scatter
+SLICE_GROUPS = 32  # groups of rows of data in one product for the scatter
 WIDE = 128  # rows with more columns usually belong to one component alone
-NEGLIGIBLE = 710.0  # a component whose log-density is lower by this has the posterior zero
+# A component whose log-density is lower by this has the posterior zero.
+NEGLIGIBLE = 710.0
+NEGLIGIBLE_SINGLE = 56.0
 # Posteriors up to this add nothing to a scatter. A component lives on 1e-14 of the mass, so that
 # what they are left out of is larger by 1e46, and a row 1e15 deviations away would not show.
 NOTHING = 1e-60
@@ -45,12 +48,18 @@ def center(block, width, n, mean, difference):
     """``difference[c, i] = block[c, i] - mean[c]``; rows up to a whole tile are zero."""
     n_columns = mean.shape[0]
     for c in range(n_columns):
-        m = simd.splat(mean[c])
-        for i in range(c * width, c * width + n, 4):
-            simd.store(difference, i, simd.load(block, i) - m)
+        for i in range(c * width, c * width + n, simd.count_register(block)):
+            simd.store(difference, i, simd.centered(simd.load_register(block, i), mean[c]))
+    zero = simd.splat_register(simd.number(0.0, block))
     for c in range(n_columns, padded(n_columns)):
-        for i in range(c * width, c * width + n, 4):
-            simd.store(difference, i, simd.splat(0.0))
+        for i in range(c * width, c * width + n, simd.count_register(block)):
+            simd.store(difference, i, zero)
+
+
+@inlined
+def slice_rows(block):
+    """How many rows of data are in one product for the scatter."""
+    return SLICE_GROUPS * simd.count8(block)
 
 
 @kernel
@@ -62,45 +71,48 @@ def gather(block, width, n, mean, gamma, rows, first):
     ``rows`` are filled, in whole groups.
     """
     n_columns = mean.shape[0]
-    count = simd.splat(0.0)
-    nothing = simd.splat(NOTHING)
-    for i in range(0, whole_groups(n), 4):
-        count = count + simd.is_positive(simd.load(gamma, i) - nothing)
+    zero = simd.splat_register(simd.number(0.0, block))
+    count = zero
+    nothing = simd.splat_register(simd.number(NOTHING, block))
+    for i in range(0, whole_vectors(n, block), simd.count_register(block)):
+        count = count + simd.is_positive(simd.load_register(gamma, i) - nothing)
     n_chosen = int(simd.total(count))
     if n_chosen == 0:
         return 0
-    root = np.empty(SLICE)
+    # One place more, for what is written and not kept.
+    root = np.empty(slice_rows(block) + 1, dtype=block.dtype)
     if 2 * n_chosen > n:
-        filled = whole_groups(n)
-        for i in range(0, filled, 4):
-            simd.store(root, i, simd.square_root(simd.load(gamma, i)))
+        filled = whole_vectors(n, block)
+        step = simd.count_register(block)
+        for i in range(0, filled, step):
+            simd.store(root, i, simd.square_root(simd.load_register(gamma, i)))
         for c in range(n_columns):
-            m = simd.splat(mean[c])
-            s = simd.splat(0.0)
-            for i in range(0, filled, 4):
-                g = simd.load(root, i)
-                y = g * (simd.load(block, c * width + i) - m)
+            s = zero
+            for i in range(0, filled, step):
+                g = simd.load_register(root, i)
+                y = g * simd.centered(simd.load_register(block, c * width + i), mean[c])
                 s = simd.fma(g, y, s)
                 simd.store(rows, c * width + i, y)
             first[c] += simd.total(s)
     else:
-        filled = whole_groups(n_chosen)
-        chosen = np.empty(SLICE, dtype=np.int64)
+        filled = whole_vectors(n_chosen, block)
+        chosen = np.empty(slice_rows(block) + 1, dtype=np.int64)
         j = 0
         for i in range(n):
-            if gamma[i] > NOTHING:
-                chosen[j] = i
-                root[j] = np.sqrt(gamma[i])
-                j += 1
+            # Without a jump, which nobody could foresee.
+            chosen[j] = i
+            root[j] = gamma[i]
+            j += gamma[i] > NOTHING
         for j in range(n_chosen, filled):
             chosen[j] = 0
             root[j] = 0.0
+        for j in range(0, filled, simd.count(block)):
+            simd.store(root, j, simd.square_root(simd.load(root, j)))
         for c in range(n_columns):
-            m = simd.splat(mean[c])
-            s = simd.splat(0.0)
-            for j in range(0, filled, 4):
+            s = simd.splat(simd.number(0.0, block))
+            for j in range(0, filled, simd.count(block)):
                 g = simd.load(root, j)
-                y = g * (simd.pick(block, c * width, chosen, j) - m)
+                y = g * simd.centered(simd.pick(block, c * width, chosen, j), mean[c])
                 s = simd.fma(g, y, s)
                 simd.store(rows, c * width + j, y)
             first[c] += simd.total(s)
@@ -119,17 +131,23 @@ def _columns_of(family):
 def _block_rows(family):
     # In wide rows most responsibilities are zero: a longer block leaves each component enough rows
     # to fill a matrix product.
-    return BLOCK_ROWS if family.means.shape[1] <= WIDE else 4 * BLOCK_ROWS
+    rows = BLOCK_ROWS if family.means.shape[1] <= WIDE else 4 * BLOCK_ROWS
+    return rows // GROUP * simd.count8(family.factors)
+
+
+@implements(base.numbers, FullGaussian)
+def _numbers(family, n):
+    return np.empty(n, dtype=family.factors.dtype)
 
 
 @implements(base.log_density, FullGaussian)
 def _log_density(family, block, width, n, log_p, work):
     n_components, n_columns = family.means.shape
     size = padded(n_columns)
-    filled = whole_groups(n)
+    filled = whole_vectors(n, block)
     for k in range(n_components):
         out = log_p[k]
-        offset = family.offsets[k]
+        offset = simd.number(family.offsets[k], out)
         for i in range(filled):
             out[i] += offset
         mean, factor = family.means[k], family.factors[k]
@@ -144,13 +162,13 @@ def _log_density(family, block, width, n, log_p, work):
 def gather_differences(block, width, mean, chosen, n_chosen, out):
     """``out[c, j] = block[c, chosen[j]] - mean[c]``, in whole groups; returns how many columns."""
     n_columns = mean.shape[0]
-    filled = whole_groups(n_chosen)
+    filled = whole_vectors(n_chosen, block)
     for j in range(n_chosen, filled):
         chosen[j] = chosen[0]
     for c in range(n_columns):
-        m = simd.splat(mean[c])
-        for j in range(0, filled, 4):
-            simd.store(out, c * width + j, simd.pick(block, c * width, chosen, j) - m)
+        for j in range(0, filled, simd.count(block)):
+            x = simd.pick(block, c * width, chosen, j)
+            simd.store(out, c * width + j, simd.centered(x, mean[c]))
     for c in range(n_columns, padded(n_columns)):
         for j in range(filled):
             out[c * width + j] = 0.0
@@ -171,10 +189,10 @@ def _likely_log_density(family, block, width, n, log_p, work):
         base.log_density(family, block, width, n, log_p, work)
         return
     half = (size // 2 + PANEL - 1) // PANEL * PANEL
-    filled = whole_groups(n)
+    filled = whole_vectors(n, block)
     for k in range(n_components):
         out = log_p[k]
-        offset = family.offsets[k]
+        offset = simd.number(family.offsets[k], out)
         for i in range(filled):
             out[i] += offset
         center(block, width, filled, family.means[k, :half], work)
@@ -187,7 +205,8 @@ def _likely_log_density(family, block, width, n, log_p, work):
                 guess[i] = k
         least[i] = -np.inf
     chosen = np.empty(filled, dtype=np.int64)
-    rest = np.empty(filled)
+    rest = np.empty(filled, dtype=log_p.dtype)
+    negligible = NEGLIGIBLE if simd.count(block) == simd.LANES else NEGLIGIBLE_SINGLE
     for turn in range(2):
         for k in range(n_components):
             n_chosen = 0
@@ -195,7 +214,7 @@ def _likely_log_density(family, block, width, n, log_p, work):
                 if turn == 0:
                     wanted = guess[i] == k
                 else:
-                    wanted = guess[i] != k and log_p[k, i] > least[i] - NEGLIGIBLE
+                    wanted = guess[i] != k and log_p[k, i] > least[i] - negligible
                 if wanted:
                     chosen[n_chosen] = i
                     n_chosen += 1
@@ -220,11 +239,11 @@ def _accumulate(family, block, width, n, gamma, moments, work):
     for k in range(n_components):
         if n_columns <= PLANE:
             add_moments_in_plane(
-                block, width, whole_groups(n), family.means[k], gamma[k], moments.first[k],
-                moments.second[k], size,
+                block, width, whole_vectors(n, block), family.means[k], gamma[k],
+                moments.first[k], moments.second[k], size,
             )  # fmt: skip
-        for start in range(0, n if n_columns > PLANE else 0, SLICE):
-            length = min(SLICE, n - start)
+        for start in range(0, n if n_columns > PLANE else 0, slice_rows(block)):
+            length = min(slice_rows(block), n - start)
             filled = gather(
                 block[start:], width, length, family.means[k], gamma[k, start:], work,
                 moments.first[k],

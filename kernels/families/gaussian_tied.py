@@ -16,12 +16,13 @@ from .. import simd
 from ..cholesky import inverse_factor
 from ..options import apart, implements, kernel
 from ..products import add_cross_products, add_products, subtract_distances, whiten
-from ..rows import whole_groups
+from ..rows import BLOCK_ROWS, GROUP, whole_vectors
 from . import base
 from .gaussian_full import add_completed, center, complete_row, factor_offset, padded
 
-#: means (K, D); covariance (D, D); factor (E·E,), the rows of P; offset (1,), as for full ones;
-#: whitened (K, E), P (m_k - m_0); halves (K, E), all √½; blur as for full covariances.
+#: means (K, D); covariance (D, D); factor (E·E,), the rows of P, in the type that rows are computed
+#: in; offset (1,), as for full ones; whitened (K, E), P (m_k - m_0); halves (K, E), all √½; blur as
+#: for full covariances.
 TiedGaussian = namedtuple("TiedGaussian", "means covariance factor offset whitened halves blur")
 
 #: first (K, D), Σ γ_k (x - m_k); residual (E·E,), Σ ω (x - x̂)(x - x̂)ᵀ, lower triangle;
@@ -34,20 +35,28 @@ def _columns_of(family):
     return family.means.shape[1]
 
 
-implements(base.block_rows, TiedGaussian)(base.usual_block_rows)
+@implements(base.block_rows, TiedGaussian)
+def _block_rows(family):
+    return BLOCK_ROWS // GROUP * simd.count8(family.factor)
+
+
+@implements(base.numbers, TiedGaussian)
+def _numbers(family, n):
+    return np.empty(n, dtype=family.factor.dtype)
 
 
 @implements(base.log_density, TiedGaussian)
 def _log_density(family, block, width, n, log_p, work):
     n_components, n_columns = family.means.shape
     size = padded(n_columns)
-    filled = whole_groups(n)
+    filled = whole_vectors(n, block)
     images = work[size * width :]
     center(block, width, filled, family.means[0], work)
     whiten(family.factor, size, work, width, filled, images)
+    offset = simd.number(family.offset[0], log_p)
     for k in range(n_components):
         for i in range(filled):
-            log_p[k, i] += family.offset[0]
+            log_p[k, i] += offset
     subtract_distances(images, width, filled, family.whitened, family.halves, log_p.reshape(-1))
 
 
@@ -55,9 +64,9 @@ def _log_density(family, block, width, n, log_p, work):
 def _accumulate(family, block, width, n, gamma, moments, work):
     n_components, n_columns = family.means.shape
     size = padded(n_columns)
-    filled = whole_groups(n)
-    shares = np.empty((n_components, width))
-    root = np.empty(width)
+    filled = whole_vectors(n, block)
+    shares = np.empty((n_components, width), dtype=block.dtype)
+    root = np.empty(width, dtype=block.dtype)
     total = 0.0
     for i in range(n, filled):
         root[i] = 0.0
@@ -86,16 +95,17 @@ def _accumulate(family, block, width, n, gamma, moments, work):
             mass += gamma[k, i]
         for c in range(n_columns):
             moments.first[k, c] -= mass * (family.means[k, c] - family.means[0, c])
+    step = simd.count_register(block)
     for c in range(n_columns):
-        for i in range(0, filled, 4):
+        for i in range(0, filled, step):
             at = c * width + i
-            simd.store(work, at, simd.load(work, at) * simd.load(root, i))
+            simd.store(work, at, simd.load_register(work, at) * simd.load_register(root, i))
         for k in range(1, n_components):
-            shift = simd.splat(family.means[0, c] - family.means[k, c])
-            for i in range(0, filled, 4):
+            shift = simd.splat_register(simd.number(family.means[0, c] - family.means[k, c], block))
+            for i in range(0, filled, step):
                 at = c * width + i
-                share = simd.load(flat, k * width + i)
-                simd.store(work, at, simd.fma(share, shift, simd.load(work, at)))
+                share = simd.load_register(flat, k * width + i)
+                simd.store(work, at, simd.fma(share, shift, simd.load_register(work, at)))
     add_products(work, size, width, filled, moments.residual)
     for c in range(n_columns):
         moments.residual[c * size + c] += family.blur * total

@@ -8,9 +8,18 @@ meets nothing else there: what cannot be has the density zero.
 import numpy as np
 
 from .. import simd
-from ..families.base import accumulate, block_rows, log_density
+from ..families.base import accumulate, block_rows, log_density, lowest, numbers
 from ..options import inlined, kernel
-from ..rows import GROUP, block_width, check_rows, load_four, load_one, read_block, whole_groups
+from ..rows import (
+    GROUP,
+    check_rows,
+    four_for,
+    one_for,
+    read_block,
+    whole_groups,
+    whole_vectors,
+    width_for,
+)
 from .chain import padded_states
 
 #: Log-densities below this are those of what cannot be.
@@ -24,10 +33,10 @@ ANY_VALUE = 0.5
 def emission_space(family, size, n_columns, n_rows):
     """Buffers for blocks of at most ``n_rows``: rows of a block, block, work, log_p."""
     rows = max(min(block_rows(family), whole_groups(n_rows)), GROUP)
-    width = block_width(rows)
-    block = np.empty(n_columns * width)
-    work = np.empty(2 * (n_columns + 4) * width)
-    log_p = np.empty((size, width))
+    width = width_for(rows, numbers(family, 0))
+    block = numbers(family, n_columns * width)
+    work = numbers(family, 2 * (n_columns + 4) * width)
+    log_p = numbers(family, size * width).reshape(size, width)
     return rows, block, work, log_p
 
 
@@ -61,6 +70,7 @@ def read_lanes(rows, firsts, lasts, t, n_steps, block, width):
     """Copy steps ``t .. t + n_steps - 1`` of eight sequences into ``block``, side by side.
 
     A sequence lies in rows ``firsts[lane] .. lasts[lane]``; beyond its end the last is repeated.
+    What is left of the last vector is filled with zeros.
     """
     n_columns = rows.offsets.shape[0]
     code, stride = rows.code, rows.row_stride
@@ -74,19 +84,24 @@ def read_lanes(rows, firsts, lasts, t, n_steps, block, width):
         for c in range(0, whole_columns, 4):
             offset = rows.offsets[c]
             to = c * width + s * GROUP
-            x0 = load_four(at[0] + offset, code)
-            x1 = load_four(at[1] + offset, code)
-            x2 = load_four(at[2] + offset, code)
-            x3 = load_four(at[3] + offset, code)
+            x0 = four_for(block, at[0] + offset, code)
+            x1 = four_for(block, at[1] + offset, code)
+            x2 = four_for(block, at[2] + offset, code)
+            x3 = four_for(block, at[3] + offset, code)
             simd.store_transposed(block, to, width, x0, x1, x2, x3)
-            x0 = load_four(at[4] + offset, code)
-            x1 = load_four(at[5] + offset, code)
-            x2 = load_four(at[6] + offset, code)
-            x3 = load_four(at[7] + offset, code)
+            x0 = four_for(block, at[4] + offset, code)
+            x1 = four_for(block, at[5] + offset, code)
+            x2 = four_for(block, at[6] + offset, code)
+            x3 = four_for(block, at[7] + offset, code)
             simd.store_transposed(block, to + 4, width, x0, x1, x2, x3)
         for c in range(whole_columns, n_columns):
             for lane in range(GROUP):
-                block[c * width + s * GROUP + lane] = load_one(at[lane] + rows.offsets[c], code)
+                place = c * width + s * GROUP + lane
+                block[place] = one_for(block, at[lane] + rows.offsets[c], code)
+    n = n_steps * GROUP
+    for c in range(n_columns):
+        for i in range(n, whole_vectors(n, block)):
+            block[c * width + i] = 0.0
 
 
 @kernel
@@ -154,10 +169,10 @@ def scale_lanes(log_p, size, log_width, n, b, width, at, shifts):
     for i in range(0, n, GROUP):
         top = simd.splat8(LEAST)
         for k in range(size):
-            top = simd.maximum(simd.load8(log_p, k * log_width + i), top)
+            top = simd.maximum(simd.load_doubles8(log_p, k * log_width + i), top)
         simd.store(shifts, at + i, top)
         for k in range(size):
-            x = simd.exp(simd.load8(log_p, k * log_width + i) - top)
+            x = simd.exp(simd.load_doubles8(log_p, k * log_width + i) - top)
             simd.store(b, k * width + at + i, x)
 
 
@@ -167,14 +182,14 @@ def scale_alone(log_p, size, log_width, n, b, t, shifts):
     for i in range(0, n, 4):
         top = simd.splat(LEAST)
         for k in range(size):
-            top = simd.maximum(simd.load(log_p, k * log_width + i), top)
+            top = simd.maximum(simd.load_doubles(log_p, k * log_width + i), top)
         simd.store(shifts, t + i, top)
         for k in range(0, size, 4):
             at = k * log_width + i
-            x0 = simd.exp(simd.load(log_p, at) - top)
-            x1 = simd.exp(simd.load(log_p, at + log_width) - top)
-            x2 = simd.exp(simd.load(log_p, at + 2 * log_width) - top)
-            x3 = simd.exp(simd.load(log_p, at + 3 * log_width) - top)
+            x0 = simd.exp(simd.load_doubles(log_p, at) - top)
+            x1 = simd.exp(simd.load_doubles(log_p, at + log_width) - top)
+            x2 = simd.exp(simd.load_doubles(log_p, at + 2 * log_width) - top)
+            x3 = simd.exp(simd.load_doubles(log_p, at + 3 * log_width) - top)
             simd.store_transposed(b, (t + i) * size + k, size, x0, x1, x2, x3)
 
 
@@ -194,7 +209,8 @@ def transpose(a, n_rows, size, out, width):
 def emit_lanes(chain, family, batch, layout, first_unit, last_unit, logarithms, b, shifts):
     """Fill ``b`` and ``shifts`` for units ``first_unit .. last_unit - 1``, side by side.
 
-    With ``logarithms`` the log-densities come in ``b`` as they are.
+    With ``logarithms`` the log-densities come in ``b`` as they are; without, returns whether the
+    type that the family computes in is good enough for them.
     """
     size = padded_states(chain.n_states)
     n_columns = batch.rows.offsets.shape[0]
@@ -205,6 +221,7 @@ def emit_lanes(chain, family, batch, layout, first_unit, last_unit, logarithms, 
     )
     log_width = log_p.shape[1]
     flat = log_p.reshape(-1)
+    within = True
     for unit in range(first_unit, last_unit):
         at = layout.at[unit] - layout.at[first_unit]
         step_at = layout.step_at[unit] - layout.step_at[first_unit]
@@ -225,13 +242,17 @@ def emit_lanes(chain, family, batch, layout, first_unit, last_unit, logarithms, 
                         b[at + k * width + t * GROUP + i] = possible(log_p[k, i])
             else:
                 scale_lanes(flat, size, log_width, n, b[at:], width, t * GROUP, shifts[step_at:])
+                for i in range(t * GROUP, t * GROUP + n):
+                    within = within and shifts[step_at + i] >= lowest(log_p)
+    return within
 
 
 @kernel
 def emit_alone(chain, family, batch, s, start, stop, logarithms, b, shifts):
     """Fill ``b`` and ``shifts``, from their beginning, for steps of sequence ``s``.
 
-    With ``logarithms`` the log-densities come in ``b`` as they are.
+    With ``logarithms`` the log-densities come in ``b`` as they are; without, returns whether the
+    type that the family computes in is good enough for them.
     """
     size = padded_states(chain.n_states)
     n_columns = batch.rows.offsets.shape[0]
@@ -240,6 +261,7 @@ def emit_alone(chain, family, batch, s, start, stop, logarithms, b, shifts):
     rows, block, work, log_p = emission_space(family, size, n_columns, stop - start)
     log_width = log_p.shape[1]
     flat = log_p.reshape(-1)
+    within = True
     for t in range(start, stop, rows):
         n = min(rows, stop - t)
         read_block(batch.rows, batch.starts[s] + t, n, block, log_width)
@@ -253,6 +275,9 @@ def emit_alone(chain, family, batch, s, start, stop, logarithms, b, shifts):
                     b[(t - start + i) * size + k] = possible(log_p[k, i])
         else:
             scale_alone(flat, size, log_width, n, b, t - start, shifts)
+            for i in range(t - start, t - start + n):
+                within = within and shifts[i] >= lowest(log_p)
+    return within
 
 
 @kernel
@@ -263,7 +288,7 @@ def add_mass(weights, n_states, n, mass):
         for i in range(n):
             total += weights[k, i]
         mass[k] += total
-        for i in range(n, whole_groups(n)):
+        for i in range(n, whole_vectors(n, weights)):
             weights[k, i] = 0.0
 
 
@@ -296,7 +321,7 @@ def absorb_lanes(
             for k in range(n_states):
                 for i in range(0, n, 4):
                     x = simd.load(gamma, at + k * width + t * GROUP + i)
-                    simd.store(flat, k * block_length + i, x)
+                    simd.store_doubles(flat, k * block_length + i, x)
             if batch.missing:
                 hide_missing(block, n_columns, block_length, n, flat, size)
             add_mass(weights, n_states, n, mass)

@@ -5,48 +5,61 @@ a block at a time.
 """
 
 import numpy as np
+from numba import types
 
 from .. import simd
 from ..families import base as families
-from ..families.base import accumulate, add_own, block_rows, likely_log_density
-from ..options import inlined, kernel
-from ..rows import block_width, read_block, whole_groups
+from ..families.base import accumulate, add_own, block_rows, likely_log_density, lowest, numbers
+from ..options import inlined, kernel, overloaded
+from ..rows import read_block, whole_vectors, width_for
 
-_LEAST = -1.7976931348623157e308
-_TINY = 1e-300
+
+def _extremes(log_p):
+    """The least number of a type, and one that is next to nothing beside one."""
+
+
+@overloaded(_extremes)
+def _choose_extremes(log_p):
+    if log_p.dtype == types.float32:
+        return lambda log_p: (-3.4028234663852886e38, 1e-30)
+    return lambda log_p: (-1.7976931348623157e308, 1e-300)
 
 
 @kernel
 def normalize(log_p, n_components, width, n, log_total):
     """Turn ``log_p[k, i]`` into posteriors over ``k``; ``log_total[i]`` is what they summed to."""
-    for i in range(0, whole_groups(n), 4):
-        top = simd.splat(_LEAST)
+    lowest, nearly_nothing = _extremes(log_p)
+    least = simd.splat_register(simd.number(lowest, log_p))
+    tiny = simd.splat_register(simd.number(nearly_nothing, log_p))
+    one = simd.splat_register(simd.number(1.0, log_p))
+    for i in range(0, whole_vectors(n, log_p), simd.count_register(log_p)):
+        top = least
         for k in range(n_components):
-            top = simd.maximum(simd.load(log_p, k * width + i), top)
-        s = simd.splat(0.0)
+            top = simd.maximum(simd.load_register(log_p, k * width + i), top)
+        s = simd.splat_register(simd.number(0.0, log_p))
         for k in range(n_components):
-            p = simd.exp(simd.load(log_p, k * width + i) - top)
+            p = simd.exp(simd.load_register(log_p, k * width + i) - top)
             simd.store(log_p, k * width + i, p)
             s = s + p
         # A row that no component allows (its square overflows, say) has the total -inf and no
         # posterior, never NaN; twice the least number is -inf.
-        impossible = simd.splat(1.0) - simd.is_positive(s)
-        s = simd.maximum(s, simd.splat(_TINY))
-        simd.store(log_total, i, simd.fma(impossible, simd.splat(_LEAST), top + simd.log(s)))
-        s = simd.splat(1.0) / s
+        impossible = one - simd.is_positive(s)
+        s = simd.maximum(s, tiny)
+        simd.store(log_total, i, simd.fma(impossible, least, top + simd.log(s)))
+        s = one / s
         for k in range(n_components):
-            simd.store(log_p, k * width + i, simd.load(log_p, k * width + i) * s)
+            simd.store(log_p, k * width + i, simd.load_register(log_p, k * width + i) * s)
 
 
 @inlined
 def workspace(family, n_components, n_columns, n_rows):
     """Buffers for blocks of at most ``n_rows``: rows of a block, block, work, gamma, log_total."""
     size = max(min(block_rows(family), n_rows), 1)
-    width = block_width(whole_groups(size))
-    block = np.empty(n_columns * width)
-    work = np.empty(2 * (n_columns + 4) * width)
-    gamma = np.empty((n_components, width))
-    return size, block, work, gamma, np.empty(width)
+    width = width_for(size, numbers(family, 0))
+    block = numbers(family, n_columns * width)
+    work = numbers(family, 2 * (n_columns + 4) * width)
+    gamma = numbers(family, n_components * width).reshape(n_components, width)
+    return size, block, work, gamma, numbers(family, width)
 
 
 @inlined
@@ -64,9 +77,17 @@ def posterior(rows, first, n, log_weights, family, space):
 
 @inlined
 def absorb(first, n, row_weights, family, mass, statistics, space):
-    """Add the statistics of a block whose posterior is known; returns its log-likelihood."""
+    """Add the statistics of a block whose posterior is known; returns its log-likelihood.
+
+    It is NaN if the type of the block is not good enough for the density of some row.
+    """
     _, block, work, gamma, log_total = space
     n_components, width = gamma.shape
+    least = lowest(log_total)
+    lost = False
+    for i in range(n):
+        counts = row_weights.shape[0] == 0 or row_weights[first + i] > 0.0
+        lost = lost or (log_total[i] < least and counts)
     if row_weights.shape[0] > 0:
         for i in range(n):
             # A row of weight zero is left out, whatever it holds.
@@ -83,17 +104,18 @@ def absorb(first, n, row_weights, family, mass, statistics, space):
         for i in range(n):
             s += gamma[k, i]
         mass[k] += s
-        for i in range(n, whole_groups(n)):
+        for i in range(n, whole_vectors(n, block)):
             gamma[k, i] = 0.0
     accumulate(family, block, width, n, gamma, statistics, work)
-    return log_likelihood
+    return np.nan if lost else log_likelihood
 
 
 @kernel
 def expect(rows, start, stop, row_weights, log_weights, family, mass, statistics):
     """Add the expected statistics of rows ``start .. stop - 1``; returns their log-likelihood.
 
-    ``row_weights`` is empty when every row counts once.
+    That is NaN if float32 is not good enough for them. ``row_weights`` is empty when every row
+    counts once.
     """
     space = workspace(family, log_weights.shape[0], rows.offsets.shape[0], stop - start)
     log_likelihood = 0.0
@@ -101,6 +123,8 @@ def expect(rows, start, stop, row_weights, log_weights, family, mass, statistics
         n = min(space[0], stop - first)
         posterior(rows, first, n, log_weights, family, space)
         log_likelihood += absorb(first, n, row_weights, family, mass, statistics, space)
+        if log_likelihood != log_likelihood:
+            break
     return log_likelihood
 
 
@@ -129,14 +153,18 @@ def expect_given(rows, n_rows, row_weights, given, family, mass, statistics):
 def infer(rows, start, stop, log_weights, family, log_totals, posteriors, labels):
     """Per row: ``log p(x)``, the posterior over components, the likeliest one.
 
-    Each of the last three arguments may be empty, and is then not wanted.
+    Each of the last three arguments may be empty, and is then not wanted. Returns whether the
+    type that the family computes in is good enough for the density of every row.
     """
     n_components = log_weights.shape[0]
     space = workspace(family, n_components, rows.offsets.shape[0], stop - start)
     _, _, _, gamma, log_total = space
+    within = True
     for first in range(start, stop, space[0]):
         n = min(space[0], stop - first)
         posterior(rows, first, n, log_weights, family, space)
+        for i in range(n):
+            within = within and log_total[i] >= lowest(log_total)
         if log_totals.shape[0] > 0:
             for i in range(n):
                 log_totals[first + i] = log_total[i]
@@ -151,6 +179,7 @@ def infer(rows, start, stop, log_weights, family, log_totals, posteriors, labels
                     if gamma[k, i] > gamma[best, i]:
                         best = k
                 labels[first + i] = best
+    return within
 
 
 @kernel

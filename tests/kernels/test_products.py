@@ -116,7 +116,7 @@ def test_distances_and_moments(n_components, n_columns, n):
         first + np.einsum("ki,kci->kc", w, d),
         second + np.einsum("ki,kci->kc", w, d**2),
     )
-    products.add_moments(block, width, whole(n), w_block, means, first, second)
+    products.add_moments(block, width, whole(n), w_block, w.sum(axis=1), means, first, second)
     np.testing.assert_allclose(first, expected[0], **CLOSE)
     np.testing.assert_allclose(second, expected[1], **CLOSE)
 
