@@ -386,7 +386,7 @@ class MixtureModel(WeightedComponents, Model):
         if log_base is not None:
             constant = float(log_base @ row_weights if is_weighted else log_base.sum())
         told_dead = np.zeros(len(self.weights), dtype=bool)
-        told_dead[list(self.told_dead)] = True
+        told_dead[[k for k in self.told_dead if k < len(told_dead)]] = True
         limits = (total, float(limit.least_change(total, None)), float(limit.before))
 
         def taken(n_steps):
