@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import checks
+from ..kernels.kalman.one_step import ASYMMETRY, LEAST_EIGENVALUE
 from ..statistics import Moments
 
 __all__ = ["AXES", "COVARIANCES", "NAMES", "VARYING", "as_numbers", "at_times",
@@ -34,9 +35,6 @@ VARYING = tuple(name for name in NAMES if not name.startswith("initial"))
 #: The axes; where sizes differ, errors name matrices before the initial state.
 AXES = {name: _PARAMETERS[name][1] for name in (*VARYING, *NAMES)}
 COVARIANCES = tuple(name for name in AXES if name.endswith("covariance"))
-
-# Rounding that a covariance is allowed, beside its largest entry.
-_ASYMMETRY, _LEAST_EIGENVALUE = 1e-8, -1e-10
 
 
 def as_numbers(name, value) -> np.ndarray:
@@ -93,6 +91,12 @@ def check_system(parameters, *, trusted=False) -> dict[str, np.ndarray]:
     return arrays
 
 
+def are_finite(arrays) -> bool:
+    """Whether all entries of some arrays are finite."""
+    # One pass: a few numbers take as long as one.
+    return bool(np.isfinite(np.concatenate([array.reshape(-1) for array in arrays])).all())
+
+
 def check_finite(name, array, *, trusted=False) -> None:
     """Raise ``ValueError`` if some entry is NaN or infinite; what was learned can only overflow."""
     if not np.isfinite(array).all():
@@ -123,7 +127,7 @@ def check_covariance(name, array) -> None:
     def place(t):
         return name if array.ndim == 2 else f"{name}[{t}]"
 
-    wrong = np.flatnonzero(skew > _ASYMMETRY * scales)
+    wrong = np.flatnonzero(skew > ASYMMETRY * scales)
     if len(wrong):
         raise ValueError(f"{place(wrong[0])} is not symmetric.")
     try:
@@ -133,7 +137,7 @@ def check_covariance(name, array) -> None:
         # Not definite, which is allowed, or indefinite, which is not.
         units = np.where(scales > 0, scales, 1.0)
         least = np.linalg.eigvalsh(stack / units[:, None, None])[:, 0]
-    wrong = np.flatnonzero(least < _LEAST_EIGENVALUE)
+    wrong = np.flatnonzero(least < LEAST_EIGENVALUE)
     if len(wrong):
         t = wrong[0]
         raise ValueError(
@@ -210,7 +214,7 @@ def check_statistics(statistics, d: int, p: int) -> None:
         )
     for name, n in sizes.items():
         moments = checks.moments(statistics, name, Moments, (1, n), (1, n, n))
-        finite = all(np.isfinite(getattr(moments, part)).all() for part in moments.__slots__)
+        finite = are_finite((moments.mass, moments.mean, moments.scatter))
         if not finite or moments.mass[0] < 0:
             raise ValueError(
                 f"The statistics {name} must be finite, and their mass not negative. Squares of "

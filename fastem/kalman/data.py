@@ -137,6 +137,11 @@ class Observations(Sequences):
             order = order[np.argsort(-self.lengths[order], kind="stable")]
         return self._cut(order, _LEAST_COMPLETE, are_complete=True)
 
+    def parts_without(self, done, left) -> list[Part]:
+        """The same if some sequences are done otherwise, except for those that were left."""
+        complete = [] if len(done) == len(self) else self.complete_parts
+        return complete + self.parts_of(left)
+
     def parts_of(self, sequences) -> list[Part]:
         """The same for some that miss something."""
         others = sorted(sequences, key=lambda s: (self.lengths[s], self._pattern(s)))

@@ -25,7 +25,7 @@ from ..parallel import in_order
 from ..statistics import Expectation
 from .sums import moments_of_sums
 
-__all__ = ["are_worthwhile", "expect", "infer"]
+__all__ = ["chosen", "expect", "infer"]
 
 # The steps of a warm-up that are tried, and how many warm-ups long a chunk should be.
 _WARM_UPS = (32, 64, 128, 256)
@@ -38,6 +38,8 @@ _FEW, _FEW_STATES = 3, 8
 # If no more than one step in so many misses something, the filter is steady most of the time, and
 # its steps are cheaper one after another.
 _SELDOM = 2048
+# Times that one call of a kernel fills the lanes, at most, and calls that threads should have.
+_MOST_ROUNDS, _CALLS = 16, 8
 # The most numbers that the lanes may take.
 _MOST_NUMBERS = 2**24
 
@@ -87,8 +89,8 @@ class Lanes:
         """
         groups, left, start = [], [], None
         for group in self._groups(sequences):
-            if len(group) == 1 and self.table.lengths[group[0]] > _LONG:
-                start = start or self._start(group[0])
+            if self._is_long(group) and start is None:
+                start = self._start(group[0])
             groups.append((group, start))
         found = []
         while groups:
@@ -120,11 +122,14 @@ class Lanes:
 
     def _batches(self, group, start):
         """The batches of sequences that go side by side, or of the chunks of one."""
-        n_steps = int(self.table.lengths[group[0]])
         chunks = None
-        if len(group) == 1 and n_steps > _LONG and start is not None:
+        if self._is_long(group) and start is not None:
             chunks = self._chunks(group[0], start)
-        return chunks or self._whole(group, n_steps)
+        return chunks or self._whole(group, int(self.table.lengths[group[0]]))
+
+    def _is_long(self, group):
+        """Whether this is one sequence that should be cut into chunks."""
+        return len(group) == 1 and self.table.lengths[group[0]] > _LONG
 
     def _result(self, batch, group=()):
         size = WIDTH * (self._room + batch.n_steps * step_size(self.d))
@@ -141,17 +146,18 @@ class Lanes:
         return result
 
     def _groups(self, sequences):
-        """Up to eight sequences of one length that go side by side, or a single one."""
+        """Sequences of one length that go side by side, or a single one."""
         by_length = {}
         for s in sequences:
             by_length.setdefault(int(self.table.lengths[s]), []).append(int(s))
         for length, members in sorted(by_length.items()):
-            for at in range(0, len(members), WIDTH):
-                group = members[at : at + WIDTH]
-                if length > _LONG and len(group) < WIDTH:
-                    yield from ([s] for s in group)
-                else:
-                    yield group
+            # Long ones that do not fill the lanes are better cut.
+            n_whole = len(members) // WIDTH * WIDTH if length > _LONG else len(members)
+            size = _lanes_of_call(n_whole)
+            for at in range(0, n_whole, size):
+                yield members[at : min(at + size, n_whole)]
+            for s in members[n_whole:]:
+                yield [s]
 
     def _fits(self, n_steps):
         return WIDTH * (self._room + n_steps * step_size(self.d)) <= _MOST_NUMBERS
@@ -160,8 +166,9 @@ class Lanes:
         """The batches of whole sequences; none if this is not worthwhile."""
         if not self._fits(n_steps) or (len(group) <= _FEW and self.d > _FEW_STATES):
             return []
-        lanes = np.zeros((WIDTH, 5), np.int64)
+        lanes = np.zeros((-(-len(group) // WIDTH) * WIDTH, 5), np.int64)
         rows = self.table.bounds[group]
+        # Lanes that are left over repeat the first, and count nothing.
         lanes[:, 0] = rows[0]
         lanes[: len(group), 0] = rows
         lanes[:, 1], lanes[:, 2] = FIRST, LAST
@@ -204,17 +211,31 @@ class Lanes:
         lanes[:, 0] = self.table.bounds[s] + begins
         lanes[0, 1], lanes[-1, 2] = FIRST, LAST
         lanes[:, 3], lanes[:, 4] = cuts[:-1] - begins, cuts[1:] - begins
+        size = _lanes_of_call(count)
         return [
-            Batch(lanes[at : at + WIDTH], n_steps, warm_up, start.state.copy())
-            for at in range(0, count, WIDTH)
+            Batch(lanes[at : at + size], n_steps, warm_up, start.state.copy())
+            for at in range(0, count, size)
         ]
 
 
-def are_worthwhile(model, table) -> bool:
-    """Whether the lanes are for such data: with gaps often enough that little is steady."""
+def _lanes_of_call(count):
+    """How many of so many lanes one call computes: there should be some calls, but not many."""
+    return WIDTH * max(1, min(_MOST_ROUNDS, count // (_CALLS * WIDTH)))
+
+
+def chosen(model, table) -> np.ndarray:
+    """The sequences that the lanes are for: with gaps often enough that little is steady.
+
+    If these are most of the data, the others join them: one kernel, to be compiled, serves all.
+    """
+    nobody = np.empty(0, np.int64)
     if not table.missing or model.varies or model.direct:
-        return False
-    return np.count_nonzero(table.kinds != COMPLETE) * _SELDOM >= len(table.X)
+        return nobody
+    if np.count_nonzero(table.kinds != COMPLETE) * _SELDOM < len(table.X):
+        return nobody
+    if 2 * table.lengths[table.complete].sum() < len(table.X):
+        return np.arange(len(table))
+    return np.flatnonzero(~table.complete)
 
 
 def infer(model, table, sequences, smooth, means, covariances, lags, gains) -> np.ndarray:
@@ -238,7 +259,7 @@ def expect(model, table, sequences):
     weights = np.ones(len(table)) if weights is None else weights
 
     def call(space, y, batch, group):
-        each = np.zeros(WIDTH)
+        each = np.zeros(len(batch.lanes))
         if batch.warm_up > 0 and group:
             # Chunks of one sequence have its weight.
             each[:] = weights[group[0]]

@@ -186,8 +186,9 @@ class KalmanModel(Model):
     def _with(self, new):
         """The same model with parameters of the same shapes, by letter, whose values are sound."""
         letters = {letter: new[letter] for letter in NAMES.values()}
-        for name, letter in NAMES.items():
-            checks.check_finite(name, letters[letter], trusted=True)
+        if not checks.are_finite(letters.values()):
+            for name, letter in NAMES.items():
+                checks.check_finite(name, letters[letter], trusted=True)
         return self._copied(**letters)
 
     @cached_property
@@ -265,13 +266,11 @@ class KalmanModel(Model):
     def _expect(self, sequences):
         check_total(sequences.sample_weight, sequences.observation_name)
         room = self._room(sequences)
-        side_by_side = None
-        if gaps.are_worthwhile(self, sequences):
-            incomplete = np.flatnonzero(~sequences.complete)
-            side_by_side, left = gaps.expect(self, sequences, incomplete)
-            parts = sequences.complete_parts + sequences.parts_of(left)
-        else:
-            parts = sequences.parts
+        side_by_side, chosen = None, gaps.chosen(self, sequences)
+        parts = [] if len(chosen) else sequences.parts
+        if len(chosen):
+            side_by_side, left = gaps.expect(self, sequences, chosen)
+            parts = sequences.parts_without(chosen, left)
         with_rest = not room[-1] and self._noise_ratio(sequences, parts) > _LARGEST_RATIO
 
         def one(part):
@@ -337,15 +336,13 @@ class KalmanModel(Model):
         """The log-likelihood of each sequence."""
         sequences = as_table(data)
         room, out = self._room(sequences), np.empty(len(sequences))
-        parts = sequences.parts
-        if gaps.are_worthwhile(self, sequences):
-            incomplete = np.flatnonzero(~sequences.complete)
+        chosen = gaps.chosen(self, sequences)
+        parts = [] if len(chosen) else sequences.parts
+        if len(chosen):
             none, gains = np.empty((0, 0, 0)), np.empty(len(sequences.X))
-            left = gaps.infer(
-                self, sequences, incomplete, False, np.empty((0, 0)), none, none, gains
-            )
+            left = gaps.infer(self, sequences, chosen, False, np.empty((0, 0)), none, none, gains)
             out[:] = np.add.reduceat(gains, sequences.starts)
-            parts = sequences.complete_parts + sequences.parts_of(left)
+            parts = sequences.parts_without(chosen, left)
 
         def one(part):
             self._filtered(sequences, part, room, True, out)
@@ -366,11 +363,11 @@ class KalmanModel(Model):
         neighbors = np.zeros((n_rows if lags else 0, d, d))
         gains = np.empty(n_rows if scores else 0)
         results = means, covariances, neighbors, gains
-        order = np.arange(len(sequences))
-        if gaps.are_worthwhile(self, sequences):
-            complete = sequences.complete
-            left = gaps.infer(self, sequences, order[~complete], smooth, *results)
-            order = np.sort(np.concatenate([order[complete], left]))
+        order, chosen = np.arange(len(sequences)), gaps.chosen(self, sequences)
+        if len(chosen):
+            left = gaps.infer(self, sequences, chosen, smooth, *results)
+            others = [] if len(chosen) == len(order) else np.setdiff1d(order, chosen)
+            order = np.union1d(others, left).astype(np.int64) if len(others) else left
         if len(order) == 0:
             return results
         if len(order) == len(sequences):

@@ -523,46 +523,54 @@ def _n_kept(w):
     return n
 
 
+@helper
+def _write_lane(w, lanes, lane, n_steps, y, means, covariances, lags, log_likelihoods):
+    """Copy what was found of the steps that are wanted of a lane."""
+    apart()
+    d = w.d
+    n = d * d
+    steps, size = _room_size(d, w.r), _step_size(d)
+    for t in range(lanes[lane, 3], lanes[lane, 4]):
+        at, row = 8 * (steps + t * size) + lane, lanes[lane, 0] + t
+        for i in range(d if means.shape[0] > 0 else 0):
+            means[row, i] = y[at + 8 * (2 * n + 2 * d + i)]
+            for j in range(d):
+                covariances[row, i, j] = y[at + 8 * (n + i * d + j)]
+        if log_likelihoods.shape[0] > 0:
+            log_likelihoods[row] = y[at + 8 * (size - 1)]
+        if lags.shape[0] > 0 and t + 1 < n_steps:
+            for i in range(d):
+                for j in range(d):
+                    lags[row, i, j] = y[at + 8 * (i * d + j)]
+
+
 @kernel
 def infer_gaps(
     x, places, X, kinds, lanes, n_steps, warm_up, begin, smooth, y, means, covariances, lags,
     log_likelihoods,
 ):  # fmt: skip
-    """As ``statistics.infer``, for eight lanes of ``n_steps`` steps; returns how it went.
+    """As ``statistics.infer``, for lanes of ``n_steps`` steps, eight at a time; says how it went.
 
     ``lanes`` has a row for each: see :func:`smooth_gaps`; then the first and the last step whose
-    results are wanted, one beyond it. ``begin`` is replaced by the last prediction of lane 0.
+    results are wanted, one beyond it. ``begin`` is replaced by a last prediction.
     ``means`` and ``covariances``, ``lags``, and ``log_likelihoods`` may be empty.
     """
     w = places[0]
-    d = w.d
-    n = d * d
     with_scores = log_likelihoods.shape[0] > 0
     load_transition(x, w, 0)
     load_observation(x, w, 0)
     n_kept = 1 + _n_kept(w)
     kept = np.empty(n_kept * (w.partial.half + 1 - w.partial.G))
     owners = np.full(n_kept, -1, np.int64)
-    result = smooth_gaps(
-        x, w, X, kinds, lanes, n_steps, warm_up, begin, smooth, with_scores, y, kept, owners
-    )
-    if result != DONE:
-        return result
-    steps, size = _room_size(d, w.r), _step_size(d)
-    for l in range(WIDTH):
-        start = lanes[l, 0]
-        for t in range(lanes[l, 3], lanes[l, 4]):
-            at = 8 * (steps + t * size) + l
-            for i in range(d if means.shape[0] > 0 else 0):
-                means[start + t, i] = y[at + 8 * (2 * n + 2 * d + i)]
-                for j in range(d):
-                    covariances[start + t, i, j] = y[at + 8 * (n + i * d + j)]
-            if with_scores:
-                log_likelihoods[start + t] = y[at + 8 * (size - 1)]
-            if lags.shape[0] > 0 and t + 1 < n_steps:
-                for i in range(d):
-                    for j in range(d):
-                        lags[start + t, i, j] = y[at + 8 * (i * d + j)]
+    for first in range(0, lanes.shape[0], WIDTH):
+        some = lanes[first : first + WIDTH]
+        result = smooth_gaps(
+            x, w, X, kinds, some, n_steps, warm_up, begin, smooth, with_scores, y, kept, owners
+        )
+        if result != DONE:
+            return result
+        for l in range(WIDTH):
+            _write_lane(w, some, l, n_steps, y, means, covariances, lags, log_likelihoods)
     return DONE
 
 
@@ -688,7 +696,7 @@ def _add_lane(x, w, X, kinds, start, begin, end, weight, center, y, lane, kept, 
 def expect_gaps(
     x, places, X, kinds, lanes, n_steps, warm_up, begin, weights, center, y
 ):  # fmt: skip
-    """The expected statistics of eight lanes, in the sums; returns how it went.
+    """The expected statistics of lanes, eight at a time, in the sums; returns how it went.
 
     ``lanes``, ``n_steps``, ``warm_up`` and ``begin`` are as for :func:`infer_gaps`; each lane has a
     weight. The sums have the weight of a sequence if they have its first step.
@@ -700,22 +708,26 @@ def expect_gaps(
     clear(x, sums.weight, sums.vv + w.p * w.pp - sums.weight)
     n_kept = _n_kept(w)
     kept = np.empty((1 + n_kept) * (w.partial.half + 1 - w.partial.G))
-    result = smooth_gaps(
-        x, w, X, kinds, lanes, n_steps, warm_up, begin, True, True, y, kept,
-        np.full(1 + n_kept, -1, np.int64),
-    )  # fmt: skip
-    if result != DONE:
-        return result
-    # A smoothed state.
-    step = max(lanes[0, 4] - 1, 0)
-    at = 8 * (_room_size(d, w.r) + step * _step_size(d) + 2 * d * d + 2 * d)
-    for i in range(d):
-        x[sums.reference + i] = y[at + 8 * i]
-    kept, owners = np.empty(n_kept * _fill_size(w)), np.full(n_kept, -1, np.int64)
-    for l in range(WIDTH):
-        if weights[l] > 0.0 and lanes[l, 4] > lanes[l, 3]:
-            _add_lane(
-                x, w, X, kinds, lanes[l, 0], lanes[l, 3], lanes[l, 4], weights[l], center, y, l,
-                kept, owners,
-            )  # fmt: skip
+    owners = np.full(1 + n_kept, -1, np.int64)
+    filled, fill_owners = np.empty(n_kept * _fill_size(w)), np.full(n_kept, -1, np.int64)
+    for first in range(0, lanes.shape[0], WIDTH):
+        some = lanes[first : first + WIDTH]
+        result = smooth_gaps(
+            x, w, X, kinds, some, n_steps, warm_up, begin, True, True, y, kept, owners
+        )
+        if result != DONE:
+            return result
+        if first == 0:
+            # A smoothed state.
+            step = max(some[0, 4] - 1, 0)
+            at = 8 * (_room_size(d, w.r) + step * _step_size(d) + 2 * d * d + 2 * d)
+            for i in range(d):
+                x[sums.reference + i] = y[at + 8 * i]
+        for l in range(WIDTH):
+            weight = weights[first + l]
+            if weight > 0.0 and some[l, 4] > some[l, 3]:
+                _add_lane(
+                    x, w, X, kinds, some[l, 0], some[l, 3], some[l, 4], weight, center, y, l,
+                    filled, fill_owners,
+                )  # fmt: skip
     return DONE

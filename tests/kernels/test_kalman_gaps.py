@@ -180,13 +180,16 @@ def statistics_of(lds, v, means, spreads, lags):
     return out
 
 
-def test_what_the_lanes_refuse_is_done_one_after_another(went):
+@pytest.mark.parametrize("many_complete", [False, True])
+def test_what_the_lanes_refuse_is_done_one_after_another(many_complete, went):
     # Observations with next to no noise of all there is: the predicted state is nearly known.
     rng = np.random.default_rng(5)
     lds = oracles.random_lds(2, 2, rng).with_(Q=np.diag([1.0, 1e-14]))
     lds = lds.with_(A=np.diag([0.9, 0.5]), R=1e-6 * np.eye(2), C=np.eye(2))
     sequences = [oracles.sample(lds, T, rng)[1] for T in (9, 9, 20, 9)]
     sequences[0][3, 1] = sequences[2][7] = np.nan
+    if many_complete:
+        sequences += [oracles.sample(lds, 30, rng)[1] for _ in range(2)]
     m = model(lds)
     means, covariances, lags, gains = m.infer(as_table(sequences), True, lags=True)
     assert REFUSED in [result for _, _, result in went]
@@ -211,7 +214,7 @@ def test_one_after_another_and_side_by_side_are_the_same(d, share, monkeypatch):
     sequences = [with_gaps(oracles.sample(lds, T, rng)[1], rng, share) for T in [40] * 11 + [5]]
     m, table = model(lds), as_observations(sequences)
     side_by_side = m.expect(table), m.log_likelihoods(table), m.infer(table, True)
-    monkeypatch.setattr(gaps, "are_worthwhile", lambda *_: False)
+    monkeypatch.setattr(gaps, "chosen", lambda *_: np.empty(0, np.int64))
     alone = m.expect(table), m.log_likelihoods(table), m.infer(table, True)
     assert_same_sums(sums(side_by_side[0].statistics), sums(alone[0].statistics))
     np.testing.assert_allclose(side_by_side[0].log_likelihood, alone[0].log_likelihood, rtol=1e-12)
