@@ -325,12 +325,7 @@ class KalmanModel(Model):
     @cached_property
     def direct(self) -> bool:
         """Whether R has no safe factor, so that the filter works with the observations' own."""
-        stack = self.R.reshape(-1, *self.R.shape[-2:])
-        try:
-            pivots = np.linalg.cholesky(stack).diagonal(axis1=1, axis2=2) ** 2
-        except np.linalg.LinAlgError:
-            return True
-        return bool((pivots < LEAST_PIVOT * stack.diagonal(axis1=1, axis2=2)).any())
+        return has_no_factor(self.R)
 
     def log_likelihoods(self, data) -> np.ndarray:
         """The log-likelihood of each sequence."""
@@ -513,6 +508,16 @@ class KalmanModel(Model):
             ) from None
         half = np.linalg.solve(L, np.linalg.solve(L, residual).T)
         return -0.5 * (n * (k * np.log(2 * np.pi) + 2 * np.log(np.diag(L)).sum()) + np.trace(half))
+
+
+def has_no_factor(R) -> bool:
+    """Whether R, or one of several, has no factor that can be relied on."""
+    stack = R.reshape(-1, *R.shape[-2:])
+    try:
+        pivots = np.linalg.cholesky(stack).diagonal(axis1=1, axis2=2) ** 2
+    except np.linalg.LinAlgError:
+        return True
+    return bool((pivots < LEAST_PIVOT * stack.diagonal(axis1=1, axis2=2)).any())
 
 
 def _by_letter(arrays):

@@ -11,6 +11,8 @@ from ..learner import OneByOne, are_finite
 from ..learning_rate import step_size
 from ..lengths import Lengths
 from .checks import NAMES
+from .data import as_table
+from .model import has_no_factor
 
 __all__ = ["KalmanOneByOne"]
 
@@ -27,6 +29,7 @@ class KalmanOneByOne(OneByOne):
         self._nothing = np.empty(0)
         self._rhos, self._shares = np.empty(1), np.zeros(1, dtype=bool)
         self._n_steps = 1
+        self._now = model
         self._make_room(model.system, 1, model.direct)
 
     def _make_room(self, system, longest, direct):
@@ -47,7 +50,7 @@ class KalmanOneByOne(OneByOne):
         flat = X.reshape(-1)
         if n_columns != self._p or not are_finite(flat):
             return False
-        direct = self._model._copied(R=self._space.system.R).direct
+        direct = has_no_factor(self._space.system.R)
         if n_steps > self._longest or direct != self._direct:
             letters = {letter: getattr(self._space.system, letter) for letter in NAMES.values()}
             self._make_room(letters, max(n_steps, self._longest), direct)
@@ -63,7 +66,28 @@ class KalmanOneByOne(OneByOne):
             self._system[:] = self._saved
             return False
         self._n_steps = n_steps
+        self._now = None
         return True
+
+    def score(self, x):
+        sequence = self._sequence(x)
+        return None if sequence is None else self._present().log_likelihoods(sequence)[0]
+
+    def predict(self, x):
+        sequence = self._sequence(x)
+        return None if sequence is None else self._present().infer(sequence, True, scores=False)[0]
+
+    def _sequence(self, x):
+        """A sequence, if it looks like one."""
+        if type(x) is not np.ndarray or x.ndim != 2 or x.dtype.kind not in "fiu" or not len(x):
+            return None
+        return as_table(x, n_columns=self._p) if x.shape[1] == self._p else None
+
+    def _present(self):
+        """The model as it is now, which is kept until the next step."""
+        if self._now is None:
+            self._now = self.model()
+        return self._now
 
     def model(self):
         system = self._space.system
