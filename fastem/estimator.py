@@ -342,6 +342,10 @@ class Estimator(BaseEstimator):
         """The hidden variable of an observation, from :meth:`_one`."""
         return int(self.predict(X)[0])
 
+    def _predict_quickly(self, quick, x) -> Any:
+        """The same from a model that is changed in place; None if it leaves this to others."""
+        return quick.predict(x)
+
     def _online_tables(self, data, started):
         """The tables to learn from, and a table for the initialization, None if ``started``.
 

@@ -184,7 +184,7 @@ class PredictingLearner(Learner):
         """
         with self._lock:
             quick = self._quick or self._begin()
-            answer = None if quick is None else quick.predict(x)
+            answer = None if quick is None else self._estimator._predict_quickly(quick, x)
             if answer is None:
                 self._catch_up()
                 answer = self._estimator._predict_one(self._estimator._one(x))

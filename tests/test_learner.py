@@ -132,6 +132,23 @@ def test_missing_values_and_other_lengths_in_between(make):
     assert learner.score_one(stream[0]) == estimator.score_samples(stream[0])[0]
 
 
+@pytest.mark.parametrize("algorithm", ["viterbi", "map"])
+@pytest.mark.parametrize("kind", ["diag", "full"])
+def test_states_are_predicted_by_the_estimators_algorithm(algorithm, kind):
+    stream = walks(30)
+    stream[7][2] = np.nan
+    stream[9] = stream[9].astype(np.float32)
+    hmm = fastem.GaussianHMM(3, kind, algorithm=algorithm, random_state=0, n_iter=2)
+    hmm.fit(np.vstack(walks(9, seed=1)), [8, 9, 10] * 3)
+    learner = hmm.learner()
+    for x in stream:
+        learner.learn_one(x.astype(float))
+        found, score = learner.predict_one(x), learner.score_one(x)
+        model = learner.model()
+        assert same(found, model.predict(x.astype(float)))
+        assert same(score, model.score(x.astype(float)))
+
+
 def test_weights_and_cut_off_sequences():
     estimator = mixture().fit(rows())
     learner = estimator.learner()

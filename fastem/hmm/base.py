@@ -419,6 +419,9 @@ class BaseHMM(HMMInference, Estimator):
     def _predict_one(self, X):
         return self.predict(X)
 
+    def _predict_quickly(self, quick, x):
+        return quick.predict(x) if self.algorithm == "viterbi" else quick.predict_each(x)
+
     def _before_learning(self, model):
         if model is None:
             # Wrong names are found before the initialization, and not by the model it makes.

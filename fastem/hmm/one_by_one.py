@@ -10,6 +10,7 @@ from ..kernels.hmm.online import online
 from ..kernels.options import compiled_for
 from ..learner import OneByOne, SequenceReader, in_one_array
 from ..lengths import RunningLengths
+from .few import Few
 
 __all__ = ["HMMOneByOne"]
 
@@ -37,6 +38,9 @@ class HMMOneByOne(OneByOne):
         self._most_steps = model.most_steps_in_kernel
         self._reader = SequenceReader(family, family.size(packed)[1])
         self._rates, self._length = np.empty(1), np.empty(1, dtype=np.int64)
+        # It looks at the arrays that are changed.
+        self._few = Few(model)
+        self._few.packed, self._few.chain = self._parts[2:]
         self._set_arguments()
         self._step = compiled_for(online, *self._arguments)
         self._lengths = None if model.absorbing.any() else RunningLengths(model.lengths)
@@ -71,6 +75,25 @@ class HMMOneByOne(OneByOne):
         if self._lengths is not None:
             self._lengths.add(n_steps, 1.0 / (n_before + 1.0))
         return True
+
+    def score(self, x):
+        found = self._found("scores", x)
+        return None if found is None else found[0].item()
+
+    def predict(self, x):
+        """The likeliest path."""
+        found = self._found("paths", x)
+        return None if found is None else found[1]
+
+    def predict_each(self, x):
+        """The likeliest state of each row."""
+        found = self._found("posteriors", x)
+        return None if found is None else found[1].argmax(axis=1)
+
+    def _found(self, what, x):
+        """What a method of ``Few`` finds for a sequence; None for what it leaves to others."""
+        batch = self._few.batch(x, None) if type(x) is np.ndarray else None
+        return None if batch is None else getattr(self._few, what)(batch)
 
     def model(self):
         _, (startprob, transmat, packed, _) = in_one_array(self._parts)
