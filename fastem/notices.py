@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 import threading
@@ -147,9 +148,12 @@ class CompilingNotice:
         elif patience <= 0:
             self._tell(self._what, folder)
         else:
-            self._timer = threading.Timer(patience, self._tell, (self._what, folder))
-            self._timer.daemon = True
-            self._timer.start()
+            timer = threading.Timer(patience, self._tell, (self._what, folder))
+            timer.daemon = True
+            # When Python ends, threads can no longer be started.
+            with contextlib.suppress(RuntimeError):
+                timer.start()
+                self._timer = timer
 
     def end(self) -> None:
         """The kernel is compiled."""

@@ -123,9 +123,8 @@ def _run(portion):
             _TASKS[name][number]()
     unkept = ""
     if notices.keeps_no_kernels():
-        unkept = next(
-            str(warning.message) for warning in caught if "on disk" in str(warning.message)
-        )
+        messages = [str(warning.message) for warning in caught]
+        unkept = next((text for text in messages if "on disk" in text), "The disk is full.")
     print(json.dumps({"n_compiled": options.n_compiled(), "unkept": unkept}))
 
 
@@ -144,6 +143,10 @@ def _folder():
 
 
 # What estimators are asked ------------------------------------------------------------------------
+
+
+#: Rows that go into several chunks.
+_MANY = 40_000
 
 
 def _rng():
@@ -169,6 +172,8 @@ def _ask(model, methods, *data):
 
 def _mixture(make: Callable, X) -> None:
     model = make().fit(X)
+    # Many rows have other kernels than few.
+    make(init_params="random").fit(np.tile(X, (_MANY // len(X), 1)))
     make().partial_fit(X).partial_fit(X[:1])
     make(batch_size=1).partial_fit(X).partial_fit(X[:1])
     make(init_params="random").fit(X, sample_weight=np.ones(len(X)))
@@ -188,6 +193,9 @@ def _learner(model, x):
 
 
 def _chain(make: Callable, X, stream=True) -> None:
+    tiled = np.tile(X, (_MANY // len(X), 1))
+    make().fit(tiled)
+    make().fit(tiled, [len(X)] * (_MANY // len(X)))
     one, many = len(X), [len(X) // 10] * 10
     for lengths in ([one], many):
         model = make().fit(X, lengths)
@@ -297,7 +305,8 @@ def _mixture_of_models() -> None:
 
     X, lengths = _rows(np.float64), [4] * 10
     model = MixtureOfModels(GaussianHMM(2), 2, max_iter=2, random_state=0).fit(X, lengths=lengths)
-    _ask(model, "predict predict_proba score score_samples", X, lengths)
+    _ask(model, "predict predict_proba score_samples", X, lengths)
+    model.score(X, lengths=lengths)
     model.sample(3)
 
 
