@@ -124,7 +124,7 @@ def _iterate(model, data, stopping, prior):
         return None
     n_steps = len(taken.log_likelihoods)
     for number, log_likelihood in enumerate(taken.log_likelihoods, 1):
-        expectation = Expectation(None, log_likelihood, taken.weight, taken.horizon)
+        expectation = Expectation(Statistics(), log_likelihood, taken.weight, taken.horizon)
         if stopping.after_step(expectation):
             if number < n_steps:
                 # The kernel, which rounds otherwise, did not stop here.

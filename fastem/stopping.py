@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .statistics import Expectation
+from .statistics import Expectation, Statistics
 
 __all__ = ["ConvergenceMonitor", "Limit", "Monitored", "StoppingRule", "Tolerance"]
 
@@ -112,7 +112,7 @@ class Tolerance(StoppingRule):
             return None
 
         def least_change(weight, horizon):
-            return self.tol * self.scale(Expectation(None, np.nan, weight, horizon))
+            return self.tol * self.scale(Expectation(Statistics(), np.nan, weight, horizon))
 
         return Limit(self.max_iter - self.n_iter, least_change, self.before, both_ways=True)
 
