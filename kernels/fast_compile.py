@@ -89,6 +89,12 @@ class _KernelCode(JITCodeLibrary):
             if not function.is_declaration and function.linkage in _REPLACEABLE:
                 function.linkage = Linkage.internal
 
+    def _verify_declare_only_symbols(self):
+        # A symbol without a definition would leave the addresses of all others zero.
+        for function in self._final_module.functions:
+            if function.is_declaration and function.name.startswith("_ZN"):
+                raise AssertionError(f"{function.name} is called and was not linked.")
+
 
 class _InnerCode(JITCodeLibrary):
     """Code that only other code calls: it is linked, optimized and made machine code there alone.
@@ -125,18 +131,26 @@ class _InnerCode(JITCodeLibrary):
 
 
 def _all_called(library):
-    """What a library calls, directly or not: each once, helpers without what they call."""
-    seen, found, waiting = {library}, [], [library]
-    while waiting:
-        for called in waiting.pop()._linking_libraries:
-            if called in seen:
-                continue
-            seen.add(called)
-            if isinstance(called, _InnerCode):
-                waiting.append(called)
-                called = _Alone(called)
-            found.append(called)
-    return found
+    """What a library calls, directly or not: each once, helpers without what they call.
+
+    Callers come before what they call: LLVM leaves out a function that nothing calls yet. That
+    functions name a library does not mean that their code still calls it.
+    """
+    seen, order = set(), []
+
+    def visit(called):
+        seen.add(called)
+        if called is library or isinstance(called, _InnerCode):
+            for other in called._linking_libraries:
+                if other not in seen:
+                    visit(other)
+        order.append(called)
+
+    visit(library)
+    return [
+        _Alone(called) if isinstance(called, _InnerCode) else called
+        for called in reversed(order[:-1])
+    ]
 
 
 class _Alone:

@@ -307,3 +307,51 @@ caching.CacheImpl._locator_classes = [first]
     assert out.startswith("2 [")
     assert out.count("Compiled kernels cannot be kept on disk") == 1
     assert out.count("NUMBA_CACHE_DIR") == 1
+
+
+# Linking ----------------------------------------------------------------------------------------
+
+
+@only_fast
+@pytest.mark.parametrize("seed", range(20))
+def test_callers_are_linked_before_what_they_call(seed):
+    """Libraries may name others that their code does not call, in any order."""
+    rng = np.random.default_rng(seed)
+    libraries = [object.__new__(fast_compile._InnerCode) for _ in range(12)]
+    for number, library in enumerate(libraries):
+        later = np.arange(number + 1, 12)
+        named = rng.permutation(later[rng.random(len(later)) < 0.4])
+        library._linking_libraries = [libraries[other] for other in named]
+    order = [alone._library for alone in fast_compile._all_called(libraries[0])]
+    assert len(set(order)) == len(order)
+    reached, place = {libraries[0]}, dict.fromkeys(libraries[:1], -1)
+    for number, library in enumerate(order):
+        place[library] = number
+    for library in libraries:  # each names later ones only
+        if library in reached:
+            for called in library._linking_libraries:
+                reached.add(called)
+                assert place[library] < place[called]
+    assert reached == {libraries[0], *order}
+
+
+@helper
+def _leaf(x):
+    return x + 1.0
+
+
+@helper
+def _middle(x):
+    return 2.0 * _leaf(x)
+
+
+@kernel
+def _names_more_than_it_calls(x):
+    y = x
+    if x != x and x == x:  # never, which LLVM finds out before anything is linked
+        y = _leaf(x)
+    return y + _middle(x)
+
+
+def test_a_function_that_is_named_before_it_is_called_is_linked():
+    assert _names_more_than_it_calls(3.0) == 11.0
