@@ -249,7 +249,7 @@ def _documents(X) -> None:
     from . import CompoundDirichlet
 
     def make(**more):
-        return CompoundDirichlet(max_iter=3, tol=1e-3, random_state=0, **more)
+        return CompoundDirichlet(random_state=0, **more)
 
     model = make().fit(X)
     make().partial_fit(X)

@@ -24,20 +24,25 @@ def test_there_is_a_task_for_every_estimator():
     assert set(warming._TASKS) == set(fastem.ESTIMATORS)
 
 
-def test_a_process_that_comes_after_compiles_nothing(tmp_path):
+@pytest.mark.parametrize("name, data", [
+    ("Dirichlet", "rng.dirichlet(np.ones(4), 30)"),
+    ("CompoundDirichlet", "rng.integers(1, 5, (50, 3))"),
+])  # fmt: skip
+def test_a_process_that_comes_after_compiles_nothing(name, data, tmp_path):
     environment = {"NUMBA_CACHE_DIR": str(tmp_path)}
-    command = "from fastem.cli import main; raise SystemExit(main(['warmup', 'Dirichlet']))"
+    command = f"from fastem.cli import main; raise SystemExit(main(['warmup', {name!r}]))"
     code, out, err = python(command, **environment)
     assert code == 0, err
-    assert "Dirichlet" in out and str(tmp_path) in out and "Compiled 0" not in out
-    fit = """
+    assert name in out and str(tmp_path) in out and "Compiled 0" not in out
+    fit = f"""
 import numpy as np
 import fastem
 from fastem.kernels import options
-X = np.random.default_rng(1).dirichlet(np.ones(4), 30)
-model = fastem.Dirichlet().fit(X)
+rng = np.random.default_rng(1)
+X = {data}
+model = fastem.{name}().fit(X)
 model.score(X)
-fastem.Dirichlet(batch_size=1).partial_fit(X)
+fastem.{name}(batch_size=1).partial_fit(X)
 print(options.n_compiled())
 """
     assert python(fit, **environment) == (0, "0\n", "")
