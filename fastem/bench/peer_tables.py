@@ -95,7 +95,7 @@ def run(options) -> int:
 
 
 def _describe(found, jobs):
-    """Versions of the peers, and which are missing; what is not asked for now stays."""
+    """Versions of the peers, and which are missing; what this run does not ask for stays."""
     there = peers.installed()
     wanted = [name for name in there if any(name in job.peers for job in jobs)]
     found["versions"] |= {name: there[name] for name in wanted if there[name]}

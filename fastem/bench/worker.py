@@ -2,8 +2,7 @@
 
 Libraries bring pools of threads (OpenBLAS, OpenMP, PyTorch, JAX) whose threads go on for a while
 after a call, waiting for the next one, and settings of memory and of numbers that hold for the
-whole process. In one process the speed of a library depended on which others had been imported, and
-in which order. Here a library shares its process with nothing but what it imports itself, and its
+whole process. Here a library shares its process with nothing but what it imports itself, and its
 turn ends when its process has come to rest.
 
 ``python -m fastem.bench.worker LIBRARY`` is such a process: requests come in as pickles, and
