@@ -8,24 +8,18 @@ piece of its own, in which threads share the work: forward and backward are inde
 from __future__ import annotations
 
 import math
-import threading
 from functools import lru_cache
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
 
 from ..data.rows import read_rows
 from ..kernels.hmm import emissions, missing
-from ..kernels.hmm.backward import backward_alone, posteriors_alone
 from ..kernels.hmm.chain import Batch, padded_states
-from ..kernels.hmm.forward import forward_alone
 from ..kernels.hmm.forward_backward import (
-    add_transitions_alone,
-    may_be_lost,
     smooth_alone,
     smooth_lanes,
-    sum_steps,
 )
 from ..kernels.hmm.layout import Layout, lay_out
 from ..kernels.hmm.scoring import score_lanes
@@ -33,17 +27,16 @@ from ..kernels.hmm.viterbi import decode_lanes, viterbi_alone
 from ..kernels.log_space import log_backward, log_forward
 from ..kernels.rows import GROUP
 from ..parallel import add_into, in_order
+from .long_sequences import smooth_long
+from .workspace import MOST_ENTRIES, workspace
 
 __all__ = ["Pass", "pieces_of", "prepared"]
 
 # States times steps of a piece: few enough for the cache, enough to outweigh the calls.
 _PIECE_ENTRIES = 2**17
-_MOST_ENTRIES = 2**20
-# A longer sequence is cut into this number of stretches for threads.
+_MOST_ENTRIES = MOST_ENTRIES
+# Threads share the work within a longer sequence.
 _LONG_ENTRIES = 2**18
-_STRETCHES = 4
-# A sequence of more entries is smoothed in segments, so that they need not all be kept.
-_SEGMENT_ENTRIES = 2**23
 
 # The pieces of so many sequences are remembered by their lengths.
 _MOST_REMEMBERED = 2**14
@@ -130,31 +123,6 @@ def _runs(layout):
     return runs
 
 
-def _large_enough(arrays, n_entries, n_steps):
-    """``arrays``, three of entries and two of steps, or new ones if these are too small."""
-    if arrays and len(arrays[0]) >= n_entries and len(arrays[3]) >= n_steps:
-        return arrays
-    return tuple(np.empty(n) for n in (n_entries, n_entries, n_entries, n_steps, n_steps))
-
-
-class _Workspace(threading.local):
-    """Arrays that a thread uses again and again."""
-
-    arrays = ()
-
-    def take(self, layout, first, last):
-        """Arrays for the units ``first .. last - 1``: see ``_large_enough``."""
-        n_entries = int(layout.at[last] - layout.at[first])
-        n_steps = int(layout.step_at[last] - layout.step_at[first])
-        arrays = _large_enough(self.arrays, n_entries, n_steps)
-        if n_entries <= 2 * _MOST_ENTRIES:
-            self.arrays = arrays
-        return arrays
-
-
-_workspace = _Workspace()
-
-
 class Pass:
     """One pass of a model over the sequences of a table.
 
@@ -229,12 +197,12 @@ class Pass:
     def paths(self):
         """The likeliest path of each sequence: its log-probability, and the state at each row."""
         self.weights, self.states = None, np.zeros(len(self.table.X), dtype=np.int64)
-        self._in_threads(self._decode_piece, pieces_of(self.table, self.n_states))
+        self.in_threads(self._decode_piece, pieces_of(self.table, self.n_states))
         return self.log_likelihoods, self.states
 
     # Cutting ---------------------------------------------------------------------------------
 
-    def _in_threads(self, function, items):
+    def in_threads(self, function, items):
         for _ in in_order(function, items, self.n_jobs):
             pass
 
@@ -244,7 +212,7 @@ class Pass:
         self.smoothing = counting or out is not None
         self.scoring = self._may_score
         pieces = pieces_of(self.table, self.n_states)
-        sums = self._sums()
+        sums = self.sums()
         for part in in_order(self._smooth_piece, [p for p in pieces if not p.long], self.n_jobs):
             add_into(sums, part)
         for piece in pieces:
@@ -252,7 +220,7 @@ class Pass:
                 add_into(sums, self._smooth_long(piece))
         return sums
 
-    def _sums(self):
+    def sums(self):
         """Zeros: start, counts of transitions, transitions, mass, and the family's buffers."""
         n, size = self.n_states, self.size
         counts, xi = np.zeros(size * size), np.zeros(size * size)
@@ -301,7 +269,7 @@ class Pass:
 
     def _smooth_piece(self, piece):
         batch, _rows, log_base = self._read(piece)
-        sums = self._sums()
+        sums = self.sums()
         units = self._score_units(batch, piece) if self.scoring else piece.units
         if units:
             self._smooth_units(batch, piece, units, sums)
@@ -328,7 +296,7 @@ class Pass:
         lost = np.zeros(piece.last - piece.first, dtype=np.uint8)
         scores = self.log_likelihoods[piece.first : piece.last]
         for first, last in units:
-            b, alpha, gamma, shifts, totals = _workspace.take(layout, first, last)
+            b, alpha, gamma, shifts, totals = workspace.take_units(layout, first, last)
             if layout.count[first] > 0:
                 where = (batch, layout, first, last)
                 self._emit_lanes(*where, False, b, shifts)
@@ -346,17 +314,17 @@ class Pass:
             else:
                 s = int(layout.order[layout.first[first]])
                 length = int(piece.lengths[s])
-                self._emit(batch, s, 0, length, False, b, shifts)
+                self.emit(batch, s, 0, length, False, b, shifts)
                 scores[s], lost[s] = smooth_alone(
-                    chain, length, self._weight(batch, s), self.smoothing, b, shifts, alpha, gamma,
+                    chain, length, self.weight(batch, s), self.smoothing, b, shifts, alpha, gamma,
                     totals, counts,
                 )  # fmt: skip
                 if not lost[s]:
-                    self._take(batch, piece, s, 0, length, gamma, sums)
+                    self.take(batch, piece, s, 0, length, gamma, sums)
         for s in np.flatnonzero(lost):
             scores[s] = self._in_logarithms(batch, piece, int(s), sums)
 
-    def _weight(self, batch, s):
+    def weight(self, batch, s):
         return 1.0 if self.weights is None else batch.weights[s]
 
     def _emit_lanes(self, batch, *where):
@@ -365,13 +333,13 @@ class Pass:
         if batch.missing:
             missing.emit_missing_lanes(self.chain, self.packed, batch, *where)
 
-    def _emit(self, batch, *where):
+    def emit(self, batch, *where):
         if not emissions.emit_alone(self.chain, self.computed, batch, *where):
             self.precise = False
         if batch.missing:
             missing.emit_missing_alone(self.chain, self.packed, batch, *where)
 
-    def _take(self, batch, piece, s, start, stop, gamma, sums):
+    def take(self, batch, piece, s, start, stop, gamma, sums):
         """Use the posteriors of steps ``start .. stop - 1`` of a sequence alone."""
         if self.out is not None:
             begin = piece.begin + int(piece.starts[s])
@@ -402,119 +370,26 @@ class Pass:
         """Smooth a sequence in logarithms; returns its log-likelihood."""
         length, size = int(piece.lengths[s]), self.size
         log_b, gamma = np.empty((length + GROUP) * size), np.zeros((length + GROUP) * size)
-        self._emit(batch, s, 0, length, True, log_b, np.empty(0))
+        self.emit(batch, s, 0, length, True, log_b, np.empty(0))
         log_likelihood = log_forward(self.chain, size, log_b, length, gamma)
-        weight = self._weight(batch, s)
+        weight = self.weight(batch, s)
         if log_likelihood > -np.inf and weight > 0:
             log_backward(self.chain, size, log_b, length, weight, gamma, log_likelihood, sums[2])
         else:
             gamma[:] = 0.0
-        self._take(batch, piece, s, 0, length, gamma, sums)
+        self.take(batch, piece, s, 0, length, gamma, sums)
         return log_likelihood
 
-    # One long sequence -----------------------------------------------------------------------
-
     def _smooth_long(self, piece):
-        length = int(piece.lengths[0])
-        per_segment = max(_SEGMENT_ENTRIES // self.size, 1)
-        segments = list(pairwise([*range(0, length, per_segment), length]))
         batch, _rows, log_base = self._read(piece)
-        sums = self._sums()
-        # α before each segment; a sequence of one segment has it at once.
-        befores, score = [np.zeros(self.size)], 0.0
-        backwards = self.smoothing
-        for start, stop in segments[:-1]:
-            before, part, doubtful = self._forward_only(batch, start, stop, befores[-1])
-            befores.append(before)
-            score += part
-            # What may be lost is certified with β, which comes from the end of the sequence.
-            backwards = backwards or doubtful
-        after = np.zeros(self.size)
-        after[: self.n_states] = 1.0
-        for segment in reversed(segments):
-            part = self._smooth_segment(
-                batch, piece, *segment, befores.pop(), after, sums, backwards
-            )  # fmt: skip
-            if part is None:
-                # What was added so far is wrong too.
-                sums = self._sums()
-                score = self._in_logarithms(batch, piece, 0, sums)
-                break
-            if segment is segments[-1]:
-                score += part
-            if not backwards:
-                break  # the other segments are known by now
+        sums = self.sums()
+        score = smooth_long(self, batch, piece, sums)
+        if score is None:
+            sums = self.sums()  # what was added so far is wrong too
+            score = self._in_logarithms(batch, piece, 0, sums)
         self.log_likelihoods[piece.first] = score
         self._add_base(piece, log_base)
         return sums
-
-    def _begin_segment(self, batch, start, stop, before):
-        """Arrays as of a workspace, with the emissions of the steps, and α before them.
-
-        They are kept with the data, because fresh memory is slow at first.
-        """
-        n_steps, plans = stop - start + 16, self.table.plans
-        arrays = _large_enough(plans.get("buffers"), n_steps * self.size, n_steps)
-        plans["buffers"] = arrays
-        b, alpha, _, shifts, totals = arrays
-        alpha[: self.size] = before
-        totals[0] = 1.0
-
-        def emit(stretch):
-            at = stretch[0] - start
-            self._emit(batch, 0, *stretch, False, b[at * self.size :], shifts[at:])
-
-        self._in_threads(emit, _stretches(start, stop))
-        return arrays
-
-    def _forward_only(self, batch, start, stop, before):
-        """α after a segment, its log-likelihood, and whether something may be lost to underflow."""
-        size, n_steps = self.size, stop - start
-        b, alpha, _, shifts, totals = self._begin_segment(batch, start, stop, before)
-        forward_alone(self.chain, size, b, n_steps, start > 0, alpha, totals)
-        after = alpha[n_steps * size : (n_steps + 1) * size] / totals[n_steps]
-        doubtful = may_be_lost(alpha[size:], self.n_states, 1, size, n_steps)
-        return after, sum_steps(totals, n_steps, shifts), doubtful
-
-    def _smooth_segment(self, batch, piece, start, stop, before, after, sums, backwards):
-        """One segment of a long sequence; its log-likelihood, None if it was lost to underflow.
-
-        ``after`` is β after it, and becomes β before it, which ``backwards`` asks for.
-        """
-        chain, size, n_steps = self.chain, self.size, stop - start
-        b, alpha, gamma, shifts, totals = self._begin_segment(batch, start, stop, before)
-
-        def forward():
-            forward_alone(chain, size, b, n_steps, start > 0, alpha, totals)
-
-        def backward():
-            backward_alone(chain, size, b, n_steps, after, gamma)
-
-        if backwards:
-            self._in_threads(lambda job: job(), [forward, backward])
-        else:
-            forward()
-            if not may_be_lost(alpha[size:], self.n_states, 1, size, n_steps):
-                return sum_steps(totals, n_steps, shifts)
-            backward()
-
-        def combine(stretch):
-            a, z = (edge - start for edge in stretch)
-            if posteriors_alone(size, b, alpha, totals, gamma, a, z, self._weight(batch, 0)):
-                return None
-            parts = self._sums()
-            if self.counting:
-                # The first step of all follows no other.
-                add_transitions_alone(alpha, b, size, max(a, int(start == 0)), z, parts[1])
-            self._take(batch, piece, 0, *stretch, gamma[a * size :], parts)
-            return parts
-
-        alright = True
-        for parts in in_order(combine, _stretches(start, stop), self.n_jobs):
-            alright = alright and parts is not None
-            if alright:
-                add_into(sums, parts)
-        return sum_steps(totals, n_steps, shifts) if alright else None
 
     # Decoding --------------------------------------------------------------------------------
 
@@ -525,7 +400,7 @@ class Pass:
         states = self.states[piece.begin : piece.end]
         for first, last in piece.units or [(0, 1)]:
             n_units = last - first if batch.missing else 1
-            log_b, before, _, shifts, _ = _workspace.take(layout, first, first + n_units)
+            log_b, before, _, shifts, _ = workspace.take_units(layout, first, first + n_units)
             if layout.count[first] > 0:
                 where = (batch, layout, first, last)
                 if batch.missing:
@@ -536,7 +411,7 @@ class Pass:
             else:
                 s = int(layout.order[layout.first[first]])
                 begin, length = int(piece.starts[s]), int(piece.lengths[s])
-                self._emit(batch, s, 0, length, True, log_b, shifts)
+                self.emit(batch, s, 0, length, True, log_b, shifts)
                 scores[s] = viterbi_alone(chain, length, log_b, states[begin : begin + length])
         self._add_base(piece, log_base)
 
@@ -548,9 +423,3 @@ def prepared(X, family, missing):
     with np.errstate(all="ignore"):
         X, log_base = family.prepare(X)
     return X, None if log_base is None else np.where(np.isnan(log_base), 0.0, log_base)
-
-
-def _stretches(start, stop):
-    """A long run of steps cut for threads; whole blocks of rows but for the last."""
-    step = -(-(stop - start) // (_STRETCHES * 256)) * 256
-    return [(a, min(a + step, stop)) for a in range(start, stop, step)]

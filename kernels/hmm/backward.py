@@ -86,33 +86,36 @@ def backward_alone(chain, size, b, n_steps, last, beta):
     ``last`` is β of the last step, (size,), and comes back as that of the step before the first.
     """
     whole = size // 8 * 8
+    now = np.empty(size)
     ahead = np.empty(size)
     total = 0.0
     for k in range(size):
-        beta[(n_steps - 1) * size + k] = last[k]
+        now[k] = last[k]
         total += last[k]
     for t in range(n_steps - 1, -1, -1):
         at = t * size
+        # Divided by in the next step, where it is off the chain of dependent operations.
         step = simd.splat(1.0 / max(total, TINY))
         for k in range(0, size, 4):
-            y = simd.load(beta, at + k) * step
-            simd.store(beta, at + k, y)
+            y = simd.load(now, k)
             simd.store(ahead, k, simd.load(b, at + k) * y)
-        out = beta if t > 0 else last
-        to = at - size if t > 0 else 0
+            simd.store(beta, at + k, y * step)
         total0 = simd.splat(0.0)
         total1 = total0
         for j in range(0, whole, 8):
             a, c = propagate_eight(chain.backward_panels, size, j, ahead, 0)
-            simd.store(out, to + j, a)
-            simd.store(out, to + j + 4, c)
+            a = a * step
+            c = c * step
+            simd.store(now, j, a)
+            simd.store(now, j + 4, c)
             total0 = total0 + a
             total1 = total1 + c
         if whole < size:
-            a = propagate_four(chain.backward_panels, size, whole, ahead, 0)
-            simd.store(out, to + whole, a)
+            a = propagate_four(chain.backward_panels, size, whole, ahead, 0) * step
+            simd.store(now, whole, a)
             total0 = total0 + a
         total = simd.total(total0 + total1)
+    last[:] = now
 
 
 @kernel

@@ -5,9 +5,11 @@ import pytest
 
 from fastem.data.sequences import Sequences
 from fastem.families import Categorical, Gaussian
+from fastem.hmm import long_sequences
 from fastem.hmm import passes as hmm_passes
 from fastem.hmm.few import are_few
 from fastem.hmm.model import HMMModel
+from fastem.kernels.hmm import forgetting
 from fastem.kernels.hmm.layout import lay_out
 from fastem.kernels.hmm.usages import absorbing_usages, fixed_length_usages
 
@@ -144,7 +146,8 @@ def test_layouts_hold_every_sequence_once_and_both_kinds_occur():
 @pytest.mark.parametrize("name", ["full", "poisson", "mixture-diag"])
 def test_long_sequences_and_segments_of_them(monkeypatch, name, segment_entries):
     monkeypatch.setattr(hmm_passes, "_LONG_ENTRIES", 2**9)
-    monkeypatch.setattr(hmm_passes, "_SEGMENT_ENTRIES", segment_entries)
+    monkeypatch.setattr(long_sequences, "_FORGET_STEPS", ())
+    monkeypatch.setattr(long_sequences, "_SEGMENT_ENTRIES", segment_entries)
     case = BY_NAME[name]
     rng = np.random.default_rng(4)
     lengths, weights = [900, 3, 400, 150], np.array([1.0, 2.0, 0.5, 3.0])
@@ -156,9 +159,103 @@ def test_long_sequences_and_segments_of_them(monkeypatch, name, segment_entries)
         assert_smoothed(case, hidden, data, rtol=1e-8)
 
 
+@pytest.fixture
+def outcomes(monkeypatch):
+    """Long sequences are cut into many short stretches; what became of each trial."""
+    found = []
+
+    def smooth(*args):
+        score, outcome = smooth_runs(*args)
+        found.append(outcome)
+        return score, outcome
+
+    smooth_runs = long_sequences._smooth_runs
+    monkeypatch.setattr(long_sequences, "_smooth_runs", smooth)
+    monkeypatch.setattr(hmm_passes, "_LONG_ENTRIES", 2**6)
+    monkeypatch.setattr(long_sequences, "_STRETCH_ENTRIES", 2**6)
+    monkeypatch.setattr(long_sequences, "_RUN_ENTRIES", 2**9)
+    return found
+
+
+@pytest.mark.parametrize("case", [c for c in ALL if c.name != "interleaved"], ids=str)
+def test_long_sequences_in_stretches_that_forget(monkeypatch, outcomes, case):
+    """Any cut into stretches gives the oracle's numbers, in chains that forget soon."""
+    monkeypatch.setattr(long_sequences, "_FORGET_STEPS", (60,))
+    rng = np.random.default_rng(40)
+    for n_states in (1, 3, 8):
+        hidden, X, lengths = case.problem(n_states, [1500, 2, 700], n_states=n_states)
+        # Each state is reached soon from each.
+        hidden = hidden._replace(transmat=0.5 * hidden.transmat + 0.5 / n_states)
+        data = Sequences(X, lengths, rng.uniform(0.5, 2, 3))
+        assert_smoothed(case, hidden, data, rtol=1e-8)
+    assert set(outcomes) == {forgetting.FINE}
+
+
+@pytest.mark.parametrize("stay", [0.5, 0.9, 0.99, 0.999, 1.0])
+@pytest.mark.parametrize("apart", [0.01, 1.0, 5.0])
+def test_a_chain_that_does_not_forget_in_time_is_noticed(outcomes, stay, apart):
+    """However long the chain remembers: never a wrong number."""
+    rng = np.random.default_rng(41)
+    transmat = np.full((3, 3), (1 - stay) / 2) + np.eye(3) * (1.5 * stay - 0.5)
+    hidden = diagonal(apart * rng.normal(size=(3, 2)), [0.7, 0.2, 0.1], transmat)
+    X = apart * rng.normal(size=(2000, 2)) + rng.normal(size=(2000, 2))
+    assert_smoothed(BY_NAME["diag"], hidden, Sequences(X, [2000]), rtol=1e-8)
+    if stay == 1.0 and apart == 0.01:
+        assert forgetting.DIFFERENT in outcomes
+    if stay == 0.5:
+        assert set(outcomes) == {forgetting.FINE}
+
+
+def test_chains_in_order_and_in_turn_are_never_taken_for_forgetful(outcomes):
+    """Left to right, and states that follow each other in a ring: zeros, and periods."""
+    rng = np.random.default_rng(42)
+    means = np.arange(4)[:, None] * np.ones((4, 2))
+    forward = 0.95 * np.eye(4) + 0.05 * np.eye(4, k=1)
+    forward[3] = [0, 0, 0, 1]
+    ring = np.roll(np.eye(4), 1, axis=1)
+    for transmat in (forward, ring, 0.999 * ring + 0.00025):
+        hidden = diagonal(0.01 * means, [1.0, 0, 0, 0], transmat)
+        X = rng.normal(size=(1200, 2))
+        assert_smoothed(BY_NAME["diag"], hidden, Sequences(X, [1200]), rtol=1e-8)
+    assert forgetting.DIFFERENT in outcomes
+
+
+def test_what_is_rare_in_one_stretch_decides_in_another(outcomes):
+    """State 2 is impossible to tell for long, then alone explains one step in the middle."""
+    transmat = [[0.5, 0.5, 0], [0.5, 0.5, 0], [1e-3, 0, 1 - 1e-3]]
+    hidden = diagonal([[0, 0], [0, 0], [3, 3]], [0.5, 0.5 - 1e-290, 1e-290], transmat)
+    X = np.zeros((900, 2))
+    X[640] = [60, 60]
+    assert_smoothed(BY_NAME["diag"], hidden, Sequences(X, [900]), rtol=1e-8)
+
+
+def test_distances_between_vectors_of_states_never_grow():
+    """What lets the edges of stretches vouch for all that lies between."""
+    rng = np.random.default_rng(43)
+    for _ in range(300):
+        n = rng.integers(2, 9)
+        matrix = rng.exponential(size=(n, n)) ** rng.integers(1, 6)
+        x = rng.exponential(size=n)
+        y = x * np.exp(10.0 ** rng.integers(-12, 2) * rng.normal(size=n))
+        assert hilbert(x @ matrix, y @ matrix) <= hilbert(x, y) * (1 + 1e-9) + 1e-14
+
+
+def hilbert(x, y):
+    return np.log((x / y).max() / (x / y).min())
+
+
+def test_vectors_that_agree():
+    x, rare = np.array([0.3, 0.0, 0.7]), np.array([0.3, 1e-300, 0.7])
+    assert forgetting.agree(x, 5 * x, 3) and forgetting.agree(np.zeros(3), np.zeros(3), 3)
+    assert forgetting.agree(x, x * [1, 1, 1 + 5e-13], 3)
+    assert not forgetting.agree(x, x * [1, 1, 1 + 5e-12], 3)
+    assert not forgetting.agree(x, rare, 3)
+    assert not forgetting.agree(rare, x, 3)
+
+
 def test_long_sequences_that_absorb(monkeypatch):
     monkeypatch.setattr(hmm_passes, "_LONG_ENTRIES", 2**6)
-    monkeypatch.setattr(hmm_passes, "_SEGMENT_ENTRIES", 2**8)
+    monkeypatch.setattr(long_sequences, "_SEGMENT_ENTRIES", 2**8)
     case = BY_NAME["diag"]
     rng = np.random.default_rng(5)
     hidden = case.hidden(rng, 3, absorbing=True)
@@ -309,7 +406,7 @@ def test_states_that_are_impossible_at_some_step(n):
 def test_mass_that_is_lost_slowly(monkeypatch, n, long_entries, segment_entries):
     """A state of 1e-310 at first that the data favor, e^9 a step, until it is the only one."""
     monkeypatch.setattr(hmm_passes, "_LONG_ENTRIES", long_entries)
-    monkeypatch.setattr(hmm_passes, "_SEGMENT_ENTRIES", segment_entries)
+    monkeypatch.setattr(long_sequences, "_SEGMENT_ENTRIES", segment_entries)
     transmat = [[0.5, 0.5, 0], [0, 1.0, 0], [0, 0, 1]]
     hidden = diagonal([[0, 0], [0, 0], [3, 3]], [0.5, 0.5 - 1e-310, 1e-310], transmat)
     X = np.full((200, 2), 3.0)
@@ -334,7 +431,7 @@ def test_mass_that_is_lost_in_one_segment_and_needed_in_the_next(monkeypatch):
     hidden = Hidden(np.array([0.5, 0, 0.5]), transmat, {"probabilities": probabilities})
     X = np.repeat([0, 1, 2, 3], [90, 60, 1, 1])[:, None]
     monkeypatch.setattr(hmm_passes, "_LONG_ENTRIES", 2**5)
-    monkeypatch.setattr(hmm_passes, "_SEGMENT_ENTRIES", 4 * (len(X) - 1))
+    monkeypatch.setattr(long_sequences, "_SEGMENT_ENTRIES", 4 * (len(X) - 1))
     model = HMMModel(Categorical(5), hidden.startprob, transmat, hidden.parameters)
     log_b = np.log(probabilities[:, 0, X[:, 0]]).T
     want = hmm_oracles.log_likelihood(hidden.startprob, transmat, log_b)
