@@ -6,6 +6,9 @@ what passes these checks, wherever it comes from.
 
 from __future__ import annotations
 
+from itertools import chain
+from math import isfinite
+
 import numpy as np
 
 from .. import checks
@@ -93,8 +96,9 @@ def check_system(parameters, *, trusted=False) -> dict[str, np.ndarray]:
 
 def are_finite(arrays) -> bool:
     """Whether all entries of some arrays are finite."""
-    # One pass: a few numbers take as long as one.
-    return bool(np.isfinite(np.concatenate([array.reshape(-1) for array in arrays])).all())
+    # One pass: a few numbers take as long as one. A finite sum has finite terms.
+    everything = np.concatenate([array.reshape(-1) for array in arrays])
+    return isfinite(everything.sum()) or bool(np.isfinite(everything).all())
 
 
 def check_finite(name, array, *, trusted=False) -> None:
@@ -212,10 +216,14 @@ def check_statistics(statistics, d: int, p: int) -> None:
         raise ValueError(
             f"A Kalman filter has the statistics {list(sizes)}; these are {sorted(statistics)}."
         )
-    for name, n in sizes.items():
-        moments = checks.moments(statistics, name, Moments, (1, n), (1, n, n))
-        finite = are_finite((moments.mass, moments.mean, moments.scatter))
-        if not finite or moments.mass[0] < 0:
+    found = [
+        checks.moments(statistics, name, Moments, (1, n), (1, n, n)) for name, n in sizes.items()
+    ]
+    parts = [(moments.mass, moments.mean, moments.scatter) for moments in found]
+    if are_finite(chain.from_iterable(parts)) and all(moments.mass[0] >= 0 for moments in found):
+        return
+    for name, (mass, *others) in zip(sizes, parts, strict=True):
+        if not are_finite((mass, *others)) or mass[0] < 0:
             raise ValueError(
                 f"The statistics {name} must be finite, and their mass not negative. Squares of "
                 "large data overflow: scale the columns to a moderate range."

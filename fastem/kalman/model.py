@@ -179,7 +179,7 @@ class KalmanModel(Model):
         other = super()._copied(**changes)
         # What was found of other parameters.
         if not changes.keys().isdisjoint(_LETTERS):
-            for name in ("varies", "direct", "packed"):
+            for name in ("varies", "direct", "packed", "least_noise"):
                 vars(other).pop(name, None)
         return other
 
@@ -283,7 +283,9 @@ class KalmanModel(Model):
             if not with_rest:
                 log_likelihood -= 0.5 * _rest_squares(rest, rows, sequences.center - self.c)
             statistics = moments_of_sums(sums, sequences.center, rows)
-            return Expectation(statistics / total, float(log_likelihood / total), total)
+            if total != 1.0:
+                statistics = statistics / total
+            return Expectation(statistics, float(log_likelihood / total), total)
 
         found = [side_by_side, *in_order(one, parts, self.n_jobs)]
         expectation = sum(part for part in found if part is not None)
@@ -319,13 +321,20 @@ class KalmanModel(Model):
         if count == 0:
             return 0.0
         variance = sum(np.trace(second) for _, _, second in rows) / count
-        least = np.linalg.eigvalsh(self.R).min()
+        least = self.least_noise
         return variance / least if least > 0 else np.inf
+
+    @cached_property
+    def least_noise(self) -> float:
+        """The least variance of the noise in any direction, at any time."""
+        return float(np.linalg.eigvalsh(self.R).min())
 
     @cached_property
     def direct(self) -> bool:
         """Whether R has no safe factor, so that the filter works with the observations' own."""
-        return has_no_factor(self.R)
+        # No pivot is less than the least eigenvalue.
+        largest = self.R.diagonal(axis1=-2, axis2=-1).max()
+        return not self.least_noise > LEAST_PIVOT * largest and has_no_factor(self.R)
 
     def log_likelihoods(self, data) -> np.ndarray:
         """The log-likelihood of each sequence."""
@@ -538,11 +547,7 @@ def _rest_squares(rest, rows, shift):
     """``Σ |rest (v - c)|²`` over complete rows, from their sums about the center."""
     n, first, second = rows
     along = rest @ shift
-    return (
-        np.einsum("ij,jk,ik->", rest, second, rest)
-        + 2.0 * (rest @ first) @ along
-        + n * along @ along
-    )
+    return ((rest @ second) * rest).sum() + 2.0 * (rest @ first) @ along + n * along @ along
 
 
 _INFINITE = (

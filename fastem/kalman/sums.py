@@ -76,7 +76,7 @@ def raw_moments(moments, about=0.0):
 def _moments(mass, first, second, reference):
     share = 1.0 / mass if mass > 0 else 0.0
     mean = first * share
-    scatter = 0.5 * (second + second.T) - mass * np.outer(mean, mean)
+    scatter = 0.5 * (second + second.T) - (mass * mean)[:, None] * mean
     return Moments(np.array([mass]), (reference + mean)[None], scatter[None])
 
 
