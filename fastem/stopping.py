@@ -160,11 +160,15 @@ class Monitored(StoppingRule):
     max_iter : int
     check : callable, optional
         Called with the model and the expectation of each E-step; raises if EM cannot continue.
+    in_single : bool
+        Whether densities may be computed in float32, so that log-likelihoods are rounded more.
     """
 
-    def __init__(self, monitor, max_iter, check=None):
+    def __init__(self, monitor, max_iter, check=None, in_single=False):
         super().__init__(max_iter)
         self.monitor, self.check = monitor, check
+        if in_single and isinstance(monitor, ConvergenceMonitor):
+            monitor._rounding = np.finfo(np.float32).eps
 
     def limit(self):
         monitor = self.monitor
@@ -211,6 +215,9 @@ class ConvergenceMonitor:
         The number of iterations.
     """
 
+    # The part of a log-likelihood that may be rounded: sums of as many terms as there are rows.
+    _rounding = 1e-13
+
     def __init__(self, tol: float, n_iter: int, verbose: bool):
         self.tol = tol
         self.n_iter = n_iter
@@ -219,7 +226,8 @@ class ConvergenceMonitor:
         self.iter = 0
 
     def __repr__(self):
-        parts = {**vars(self), "history": list(self.history)}
+        parts = {name: value for name, value in vars(self).items() if not name.startswith("_")}
+        parts["history"] = list(self.history)
         inside = ", ".join(f"{name}={value!r}" for name, value in sorted(parts.items()))
         return f"{type(self).__name__}({inside})"
 
@@ -233,7 +241,7 @@ class ConvergenceMonitor:
         if self.verbose:
             print(f"{self.iter + 1:>10d} {log_prob:>16.8f} {change:>+16.8f}", file=sys.stderr)
         # Rounding may lower it a little.
-        if change < -np.sqrt(np.finfo(float).eps):
+        if change < -max(np.sqrt(np.finfo(float).eps), self._rounding * abs(log_prob)):
             _log.warning(
                 "The log-likelihood fell from %s to %s (by %s). With priors that can be right: EM "
                 "then raises its sum with the prior's logarithm.",

@@ -60,6 +60,11 @@ class Sequences:
     def missing(self, missing):
         self._missing = missing
 
+    @property
+    def is_single(self) -> bool:
+        """Whether the rows are float32, with which kernels can compute as they are."""
+        return self.X.dtype == np.float32 and self.X.dtype.isnative
+
     def __len__(self):
         return len(self.lengths)
 

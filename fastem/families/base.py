@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import numpy as np
 
@@ -181,6 +182,9 @@ class Family(ABC):
         return sum(array.size for array in parameters.values())
 
     # Computing in float32: data of this type may be, where that is accurate enough.
+
+    #: From so many columns densities take most of the time of a hidden Markov model.
+    single_columns: ClassVar[int] = 8
 
     def in_single(self, packed):
         """The packed family with which kernels compute in float32; None where they should not."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from ..kernels.families.gaussian_diagonal import DiagonalGaussian, DiagonalMoments, refresh_diagonal
@@ -74,6 +76,9 @@ class _Diagonal(Gaussian, covariance_type="diag"):
 
     def buffers(self, packed):
         return DiagonalMoments(np.zeros_like(packed.means), np.zeros_like(packed.means))
+
+    # Less than a square of the columns: the recursions take most of the time for longer.
+    single_columns: ClassVar[int] = 48
 
     def in_single(self, packed):
         if not suits_single(packed.means, packed.variances, 1.0):

@@ -360,7 +360,10 @@ class BaseHMM(HMMInference, Estimator):
                 setattr(monitor, name, getattr(self, name))
         self.monitor_ = monitor  # made for the present settings
         monitor._reset()
-        return Monitored(monitor, self.n_iter, check)
+        vars(monitor).pop("_rounding", None)
+        # A stream may hold rows of any type.
+        in_single = getattr(data, "is_single", isinstance(data, SequenceStream))
+        return Monitored(monitor, self.n_iter, check, in_single)
 
     def _set_fitted(self, fitted, rule):
         super()._set_fitted(fitted, rule)

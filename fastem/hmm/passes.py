@@ -40,9 +40,7 @@ _LONG_ENTRIES = 2**18
 
 # The pieces of so many sequences are remembered by their lengths.
 _MOST_REMEMBERED = 2**14
-# From so many columns, and rows times states times columns, densities of float32 are computed in
-# float32; with fewer, the recursions take most of the time.
-_SINGLE_COLUMNS = 8
+# From so many rows times states times columns, densities of float32 are computed in float32.
 _SINGLE_ENTRIES = 2**20
 
 _NO_WEIGHTS = np.empty(0)
@@ -163,11 +161,10 @@ class Pass:
 
     def _in_single(self):
         """The packed family for emissions in float32, None if float64 is better."""
-        X = self.table.X
-        if X.dtype != np.float32 or not X.dtype.isnative:
+        if not self.table.is_single:
             return None
-        few = len(X) * self.size * self.n_columns < _SINGLE_ENTRIES
-        if few or self.n_columns < _SINGLE_COLUMNS:
+        few = len(self.table.X) * self.size * self.n_columns < _SINGLE_ENTRIES
+        if few or self.n_columns < self.family.single_columns:
             return None
         return self.family.in_single(self.packed)
 

@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 
 from fastem import GaussianHMM
+from fastem.data.sequences import Sequences
+from fastem.families import Gaussian
+from fastem.hmm import long_sequences
 from fastem.kernels.hmm import emissions
 
 N_STATES, N_COLUMNS = 4, 9
@@ -13,19 +16,22 @@ N_STATES, N_COLUMNS = 4, 9
 def types_computed_in(monkeypatch):
     """The types of the factors or scales that emissions were computed with."""
     seen = []
+    # Few columns are enough to see it.
+    monkeypatch.setattr(type(Gaussian("diag")), "single_columns", 8)
 
-    def watch(name, place):
-        kernel = getattr(emissions, name)
+    def watch(module, name):
+        kernel = getattr(module, name)
 
         def watched(*arguments):
-            packed = arguments[place]._asdict()
+            packed = arguments[1]._asdict()
             seen.append(packed.get("factors", packed.get("scales")).dtype)
             return kernel(*arguments)
 
-        monkeypatch.setattr(emissions, name, watched)
+        monkeypatch.setattr(module, name, watched)
 
     for name in ("emit_lanes", "emit_alone", "absorb_lanes", "absorb_alone"):
-        watch(name, 1)
+        watch(emissions, name)
+    watch(long_sequences, "smooth_forgetting")
     return seen
 
 
@@ -125,3 +131,28 @@ def test_fits_and_what_is_inferred(kind):
     np.testing.assert_array_equal(
         model.predict_proba(X, lengths), model.predict_proba(doubles, lengths)
     )
+
+
+@pytest.mark.parametrize(
+    "kind, n_columns, is_single",
+    [("diag", 9, False), ("diag", 50, True), ("full", 9, True), ("full", 4, False)],
+)
+def test_float32_only_where_densities_take_most_of_the_time(kind, n_columns, is_single):
+    rng = np.random.default_rng(5)
+    X = (rng.normal(size=(80_000, n_columns)) + 3.0).astype(np.float32)
+    model = GaussianHMM(4, covariance_type=kind, n_iter=1, random_state=0).fit(X[:500])._model()
+    got, expected = (model.expect(Sequences(data, [50] * 1600)) for data in (X, X.astype(float)))
+    assert (got.log_likelihood != expected.log_likelihood) == is_single
+
+
+def test_rounding_of_float32_is_not_taken_for_a_fall(caplog):
+    X, lengths = sequences([50] * 700, offset=100.0)
+    model = GaussianHMM(N_STATES, covariance_type="full", n_iter=60, tol=-np.inf, random_state=0)
+    model.fit(X, lengths)
+    history = np.array(model.monitor_.history)
+    assert (np.diff(history) < 0).any()  # there is something that could be mentioned
+    assert not caplog.records
+    assert "_rounding" not in repr(model.monitor_)
+    # What is more than rounding is mentioned all the same.
+    model.monitor_.report(history[-1] * (1 + 1e-6))
+    assert "fell from" in caplog.text
