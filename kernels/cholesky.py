@@ -7,6 +7,10 @@ import numpy as np
 
 from .options import apart, kernel
 
+#: Below this part of the diagonal, for each row above it, a pivot is rounding and nothing else: of
+#: a column that depends on others it would be above zero or not by chance.
+EPSILON = np.finfo(np.float64).eps
+
 
 @kernel
 def inverse_factor(matrix, factor, size):
@@ -29,7 +33,7 @@ def inverse_factor(matrix, factor, size):
                 s -= lower[r, j] * lower[c, j]
             if c < r:
                 lower[r, c] = s / lower[c, c]
-            elif 0.0 < s < np.inf:
+            elif (r + 1) * EPSILON * matrix[r, r] < s < np.inf:
                 lower[r, r] = np.sqrt(s)
             else:
                 return np.nan

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..kernels.cholesky import EPSILON
 from ..kernels.hmm.priors import CountPrior, GaussianPrior, MixturePrior
 from ..notices import warn
 
@@ -306,7 +307,9 @@ def _kept_or_new(settings, seen, new, old):
 
 def _is_positive_definite(matrix):
     try:
-        np.linalg.cholesky(matrix)
+        pivots = np.diagonal(np.linalg.cholesky(matrix)) ** 2
     except np.linalg.LinAlgError:
         return False
-    return True
+    # As for kernels: less is rounding.
+    least = EPSILON * np.arange(1, len(matrix) + 1) * np.diagonal(matrix)
+    return bool((pivots > least).all())
