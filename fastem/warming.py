@@ -147,6 +147,8 @@ def _folder():
 
 #: Rows that go into several chunks.
 _MANY = 40_000
+#: Rows of a sequence that threads share.
+_LONG = 70_000
 
 
 def _rng():
@@ -196,6 +198,7 @@ def _chain(make: Callable, X, stream=True) -> None:
     tiled = np.tile(X, (_MANY // len(X), 1))
     make().fit(tiled)
     make().fit(tiled, [len(X)] * (_MANY // len(X)))
+    make().fit(np.tile(X, (_LONG // len(X), 1)))
     one, many = len(X), [len(X) // 10] * 10
     for lengths in ([one], many):
         model = make().fit(X, lengths)

@@ -15,6 +15,7 @@ from .gaussian import (
     not_positive_definite,
     rows_of_each,
     suits_single,
+    to_each_row,
 )
 
 
@@ -111,8 +112,8 @@ class _Diagonal(Gaussian, covariance_type="diag"):
         X = rng.standard_normal((len(labels), means.shape[1]))
         deviations = np.sqrt(self.variances(parameters))
         for k, chosen, _ in rows_of_each(labels):
-            X[chosen] *= deviations[k]
-            X[chosen] += means[k]
+            to_each_row(np.multiply, X, chosen, deviations[k])
+            to_each_row(np.add, X, chosen, means[k])
         return X
 
     def expected_log_density(self, moments, k, packed):

@@ -28,6 +28,7 @@ from .gaussian import (
     rows_of_each,
     square,
     suits_single,
+    to_each_row,
     triangular,
 )
 
@@ -131,7 +132,7 @@ class _Tied(Gaussian, covariance_type="tied"):
             zero, parameters["covariances"], len(labels), check_valid="ignore"
         )
         for k, chosen, _ in rows_of_each(labels):
-            X[chosen] += means[k]
+            to_each_row(np.add, X, chosen, means[k])
         return X
 
     def cross(self, packed, other, horizon=None):
