@@ -198,10 +198,20 @@ def _layout(d, p, longest, direct, times, abilities):
     entries = [numbers[name] for name in _NUMBERS]
     for block, names in _NAMES.items():
         entries += [begins[block][name] for name in names]
+    kind, n_more = _kind_of_places(abilities)
+    return layout, np.array([1] * n_more + entries, np.int64).view(kind)
+
+
+@lru_cache(maxsize=16)
+def _kind_of_places(abilities):
+    """The type of the places of kernels that have some abilities, and how many fields come first.
+
+    It is one object for all sizes: numba looks the type of an argument up in each call, and takes
+    microseconds to find that two such types are equal.
+    """
     # Numba takes a record for another that has the same fields and fewer, unless the first differ.
     names = ("_".join(("can", *abilities)), *abilities)
-    kind = np.dtype((np.record, [*((name, np.int64) for name in names), *PLACES]))
-    return layout, np.array([1] * len(names) + entries, np.int64).view(kind)
+    return np.dtype((np.record, [*((name, np.int64) for name in names), *PLACES])), len(names)
 
 
 @helper

@@ -434,3 +434,13 @@ def test_kernels_of_one_ability_are_not_taken_for_those_of_another():
     ]
     for one, other in itertools.permutations(kinds, 2):
         assert one.can_convert_to(None, other) is None
+
+
+def test_places_of_all_sizes_are_of_one_type():
+    """Numba compares types that are not the same object field by field, in each call."""
+    rng = np.random.default_rng(0)
+    kinds = {
+        id(Workspace(model(oracles.random_lds(d, p, rng)).system, longest).places.dtype)
+        for d, p, longest in ((1, 1, 1), (2, 3, 1), (5, 4, 300))
+    }
+    assert len(kinds) == 1
