@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from .combining import average as average
     from .combining import combine as combine
     from .combining import divergence as divergence
+    from .combining import singleton_divergences as singleton_divergences
+    from .combining import upper_bound as upper_bound
     from .dirichlet import CompoundDirichlet as CompoundDirichlet
     from .dirichlet import Dirichlet as Dirichlet
     from .families import ExponentialFamily as ExponentialFamily
@@ -71,6 +73,8 @@ FUNCTIONS = {
     "combine": "combining",
     "average": "combining",
     "divergence": "combining",
+    "upper_bound": "combining",
+    "singleton_divergences": "combining",
     "save": "saving",
     "load": "saving",
     "Decay": "learning_rate",

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Fitted", "NoDivergence", "Progress", "align", "average", "batch", "checked_steps",
            "combine", "combine_aligned", "divergence", "expect", "fit", "learn", "online",
-           "own_by_simulation", "step", "step_loss", "take_steps", "upper_bound"]  # fmt: skip
+           "own_by_simulation", "singleton_divergences", "step", "step_loss", "take_steps",
+           "upper_bound"]  # fmt: skip
 
 
 class NoDivergence(ValueError):
@@ -300,6 +301,32 @@ def upper_bound(model, other, data) -> float:
     return float(gap - expectation.log_likelihood)
 
 
+def singleton_divergences(model, other, data) -> np.ndarray:
+    """The divergence from each observation to Θ̃: :func:`upper_bound` is their weighted mean.
+
+    With the hidden variables of ``v_n`` as Θ infers them, an observation is the joint law
+    ``δ(v - v_n) p(h|v_n, Θ)``. Its relative entropy to that of Θ̃ is
+    ``E[log p(h|v_n, Θ) - log p(v_n, h|Θ̃)] = U_Θ(Θ̃|v_n)``. It consists of two parts: the negative
+    log-likelihood of ``v_n`` under Θ̃, and the relative entropy of ``p(h|v_n, Θ)`` to
+    ``p(h|v_n, Θ̃)``. If observations are discrete, it is nonnegative and nothing is left out. If
+    they are continuous, a single point has an infinite entropy relative to any density; this
+    constant, the same for all models, is left out, so that results can be negative.
+
+    Sample weights have no influence: there is one result for each observation, of any weight.
+    """
+    if isinstance(data, Remote):
+        raise ValueError(
+            "Divergences to single observations are computed where the observations are; these "
+            "are on other machines. upper_bound, their mean, can be computed there."
+        )
+    bounds = [
+        upper_bound(model, other, table.part(n, n + 1).reweighted(None))
+        for table in model.tables(data)
+        for n in range(len(table))
+    ]
+    return np.array(bounds)
+
+
 def step_loss(model, other, data) -> float:
     """The loss of Θ̃ that no batch or online step from Θ on these data increases.
 
@@ -319,6 +346,8 @@ def _with_and_without_noise(model, other, data):
     """The expectation of the data, and ``S₀(V|Θ)``: its statistics if no noise is added."""
     model.check_same_kind(other)
     expectation, plain = expect(model, data), model.without_noise()
+    if not np.isfinite(expectation.log_likelihood):
+        raise ValueError(f"{model.impossible} There are no hidden variables to infer from it.")
     return expectation, expectation.statistics if plain is model else expect(plain, data).statistics
 
 

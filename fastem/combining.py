@@ -15,7 +15,7 @@ from .learning_rate import Clock
 from .model import Model
 from .simulated import Simulated
 
-__all__ = ["average", "combine", "divergence"]
+__all__ = ["average", "combine", "divergence", "singleton_divergences", "upper_bound"]
 
 AnyEstimator = TypeVar("AnyEstimator")
 
@@ -123,6 +123,76 @@ def divergence(model, other, *, align: bool = True, horizon=None) -> float:
     if align:
         one = one.brought_to(other, horizon)
     return algebra.divergence(one, other, horizon)
+
+
+def upper_bound(
+    model, other, X, *, lengths=None, sample_weight=None, cut_off=None, align: bool = True
+) -> float:
+    """EM's upper bound ``U_Θ(Θ̃|V)`` on the mean negative log-likelihood of a second model.
+
+    It is the negative log-likelihood of ``other`` if the hidden variables are inferred by
+    ``model``, plus the mean divergence between the hidden variables as the two infer them. It is
+    equal to the negative log-likelihood if both are the same model; no model is below its own.
+    ``reg_covar`` is left out.
+
+    Parameters
+    ----------
+    model, other
+        Fitted estimators of one kind and size: Θ and Θ̃.
+    X, lengths, sample_weight, cut_off
+        The observations, as ``model.fit`` takes them.
+    align : bool, default=True
+        Whether to align the first model with the second, as :func:`divergence` does. The bound
+        holds in any order of components; it is far above the loss if they do not correspond.
+
+    Returns
+    -------
+    float
+    """
+    given = {"lengths": lengths, "sample_weight": sample_weight, "cut_off": cut_off}
+    return algebra.upper_bound(*_inferring(model, other, X, given, align))
+
+
+def singleton_divergences(
+    model, other, X, *, lengths=None, cut_off=None, align: bool = True
+) -> np.ndarray:
+    """The divergence from each observation to a model: :func:`upper_bound` is their mean.
+
+    An observation, with its hidden variables as ``model`` infers them, is a joint law with a single
+    value of the observed variables. EM minimizes the mean of the divergences from these laws to
+    that of ``other``, in the same way as :func:`combine` minimizes the mean of the divergences from
+    models: learning from data is combining observations.
+
+    The divergence is the negative log-likelihood of the observation under ``other``, plus the
+    divergence between the hidden variables as the two models infer them. For discrete observations
+    that is the relative entropy, which is nonnegative. For continuous ones the relative entropy of
+    a single point to a density is infinite; the infinite part, which is the same for all models, is
+    left out, and results can be negative.
+
+    Parameters
+    ----------
+    model, other, X, lengths, cut_off, align
+        As for :func:`upper_bound`.
+
+    Returns
+    -------
+    array of shape (n_observations,)
+    """
+    given = {"lengths": lengths, "cut_off": cut_off}
+    return algebra.singleton_divergences(*_inferring(model, other, X, given, align))
+
+
+def _inferring(model, other, X, given, align):
+    """The two models without noise, and the observations as the first takes them."""
+    one, two = _model_of(model), _model_of(other)
+    one.check_same_kind(two)
+    given = {name: value for name, value in given.items() if value is not None}
+    if isinstance(model, Estimator):
+        X = model._check_data(X, **given, reset=False)
+    elif given:
+        raise TypeError(f"A model takes data as tables, which have their own {sorted(given)}.")
+    one, two = one.without_noise(), two.without_noise()
+    return (one.brought_to(two) if align else one), two, X
 
 
 def _brought_together(models, weights, align, horizon):

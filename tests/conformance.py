@@ -445,6 +445,42 @@ def test_the_bound_touches_the_loss_and_lies_above_it(case):
 
 
 @every
+def test_the_bound_is_the_mean_of_divergences_to_single_observations(case):
+    X, w = case.observations(17, n=12), np.random.default_rng(18).uniform(0.2, 2.0, 12)
+    w[3] = 0.0
+    other = moved(case.model, np.random.default_rng(19), 0.2)
+    each = algebra.singleton_divergences(case.model, other, case.table(X, sample_weight=w))
+    assert each.shape == (12,)
+    bound = algebra.upper_bound(case.model, other, case.table(X, sample_weight=w))
+    assert bound == pytest.approx(np.average(each, weights=w), rel=1e-10)
+    # Each is a bound by itself.
+    one, two = case.model.without_noise(), other.without_noise()
+    losses = -two.log_likelihoods(case.table(X))
+    gaps = algebra.singleton_divergences(one, two, case.table(X)) - losses
+    assert (gaps > -1e-10).all()
+    assert gaps.max() > 1e-6 or case.hides_nothing
+    here = algebra.singleton_divergences(two, two, case.table(X))
+    np.testing.assert_allclose(here, losses, rtol=1e-9, atol=1e-10)
+
+
+@every
+def test_the_bound_of_estimators_touches_the_loss_and_lies_above_it(case):
+    X = case.observations(17, n=12)
+    one, other = case.fitted, case.make().fit(case.observations(18))
+    losses = [-model._model().log_likelihoods(case.table(X)).mean() for model in (one, other)]
+    assert fastem.upper_bound(one, one, X) == pytest.approx(losses[0], rel=1e-9)
+    for align in (True, False):
+        bound = fastem.upper_bound(one, other, X, align=align)
+        assert bound > losses[1] or (case.hides_nothing and bound == pytest.approx(losses[1]))
+        each = fastem.singleton_divergences(one, other, X, align=align)
+        assert each.mean() == pytest.approx(bound, rel=1e-9)
+    w = np.arange(12.0)
+    assert fastem.upper_bound(one, other, X, sample_weight=w, align=False) == pytest.approx(
+        np.average(each, weights=w), rel=1e-9
+    )
+
+
+@every
 @pytest.mark.parametrize("eta", RATES)
 def test_a_step_descends(case, eta):
     """``U + Δ/η`` and ``loss + Δ/η`` at the new model are no more than at the old."""

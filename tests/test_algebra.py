@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from fastem import algebra
 from fastem.data.rows import Table
-from fastem.families import Gaussian
+from fastem.data.sequences import Sequences
+from fastem.families import Categorical, Gaussian
+from fastem.hmm.model import HMMModel
 from fastem.mixture.model import MixtureModel
 
 from cases.families import (
@@ -258,3 +260,30 @@ def test_upper_bound_lies_above_the_loss_and_touches_it(case):
         assert bound > oracles.nll(case.oracle, *other, X)
         expected = oracles.upper_bound(case.oracle, pair, other, X)
         assert bound == pytest.approx(expected, rel=1e-10)
+
+
+def test_a_bound_needs_observations_that_are_possible():
+    zeros = {"startprob": [1.0, 0.0], "transmat": np.eye(2)}
+    family = Categorical(2)
+    sure = {"probabilities": np.array([[[1.0, 0.0]], [[0.0, 1.0]]])}
+    model = HMMModel(family, *zeros.values(), sure)
+    other = HMMModel(family, [0.5, 0.5], np.full((2, 2), 0.5), sure)
+    for bound in (algebra.upper_bound, algebra.singleton_divergences):
+        with pytest.raises(ValueError, match="probability zero"):
+            bound(model, other, Sequences(np.ones((2, 1))))
+    assert algebra.upper_bound(other, model, Sequences(np.ones((2, 1)))) == np.inf
+
+
+def test_divergences_of_discrete_observations_are_relative_entropies():
+    """By the sum over the hidden component and its value, nothing left out."""
+    rng = np.random.default_rng(3)
+    w, v = rng.dirichlet(np.ones(2), 2)
+    p, q = rng.dirichlet(np.ones(3), (2, 2, 1))
+    one = MixtureModel(Categorical(3), w, {"probabilities": p})
+    other = MixtureModel(Categorical(3), v, {"probabilities": q})
+    got = algebra.singleton_divergences(one, other, np.arange(3.0)[:, None])
+    for value in range(3):
+        posterior = w * p[:, 0, value] / (w @ p[:, 0, value])
+        want = posterior @ np.log(posterior / (v * q[:, 0, value]))
+        assert got[value] == pytest.approx(want, rel=1e-12)
+        assert want > 0
