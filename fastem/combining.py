@@ -7,13 +7,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
 from . import algebra
 from .estimator import Estimator
 from .learning_rate import Clock
 from .model import Model
 from .simulated import Simulated
+from .waiting import check_is_fitted
 
 __all__ = ["average", "combine", "divergence", "singleton_divergences", "upper_bound"]
 

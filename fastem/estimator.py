@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from . import algebra, checks
 from .data.batches import beginning, check_total, in_batches
@@ -36,6 +36,15 @@ from .sklearn_compat import (
 )
 from .statistics import Statistics
 from .stopping import StoppingRule
+from .waiting import (
+    KEPT,
+    NotEnoughData,
+    arrays_of,
+    check_is_fitted,
+    is_kept,
+    more_needed,
+    with_kept,
+)
 
 __all__ = ["Estimator", "RowEstimator", "is_count", "is_number"]
 
@@ -171,6 +180,7 @@ class Estimator(BaseEstimator):
         "random_state", "verbose", "verbose_interval", "learning_rate", "batch_size", "memory",
         "converged_", "n_iter_", "lower_bound_", "lower_bounds_", "n_steps_",
         "n_observations_", "statistics_", "feature_names_in_", "_told_dead",
+        KEPT,
     })  # fmt: skip
 
     def _present_model(self) -> Any:
@@ -232,6 +242,7 @@ class Estimator(BaseEstimator):
             resumed = self._resumes()
             if not resumed:
                 self._forget_fit()
+            vars(self).pop(KEPT, None)
             data = self._check_data(X, **given, reset=not resumed)
             if isinstance(data, (Table, Sequences)):
                 check_total(data.sample_weight, data.observation_name)
@@ -277,10 +288,16 @@ class Estimator(BaseEstimator):
             model = self._model() if started else None
             self._before_learning(model)
             data = self._check_data(X, **given, reset=not started, once=True)
+            if KEPT in vars(self):
+                data = with_kept(self, data, given, reset=not started)
             if not data.is_stream:
                 check_total(data.sample_weight, data.observation_name)
             tables, first = self._online_tables(data, started)
-            model = model or self._initial_model_online(first)
+            if not started:
+                model = self._start_online(first)
+                if model is None:
+                    return self
+            vars(self).pop(KEPT, None)
             last = None
 
             def watched():
@@ -360,6 +377,27 @@ class Estimator(BaseEstimator):
             return in_batches(tables, self.batch_size or self._stream_batch), first
         (table,) = tables
         return [table], None if started else table
+
+    def _start_online(self, table) -> Model | None:
+        """The first model; None if the table has too few observations, which are then kept."""
+        before, n_components = vars(self).copy(), getattr(self, "n_components", 1)
+        kept = before.get(KEPT, {})
+        tried = not more_needed(kept, table, n_components)
+        try:
+            if tried:
+                return self._initial_model_online(table)
+            # Nothing is wrong with them, but few observations make a poor start.
+            kept = arrays_of(self, table, n_components, tried=False)
+        except NotEnoughData as error:
+            try:
+                kept = arrays_of(self, table, n_components, tried=True)
+            except NotEnoughData:
+                raise error from None
+        vars(self).clear()
+        vars(self).update(before)
+        setattr(self, KEPT, kept)
+        self.n_features_in_ = table.X.shape[1]
+        return None
 
     def _set_progress(self, progress: algebra.Progress):
         self._set_model(progress.model)
@@ -496,6 +534,7 @@ class Estimator(BaseEstimator):
         "n_features_in_": lambda value: isinstance(value, Integral) and int(value) >= 1,
         "feature_names_in_": _are_names,
         "statistics_": lambda value: isinstance(value, Statistics),
+        KEPT: is_kept,
     }
 
     def _learned_attributes(self) -> tuple[str, ...]:
@@ -593,7 +632,9 @@ class RowEstimator(DensityMixin, Estimator):
         if that is None, all of ``X``, or 1000 rows of a stream. A batch of less weight moves the
         model less, and batches continue from one array of a stream to the next: how a stream is
         cut makes no difference. The first call initializes the model from its rows, or from the
-        first 10,000 of a stream.
+        first 10,000 of a stream. If these are too few to start from, they are kept, and the model
+        starts with a later call, when there are ten rows for each component, as many as columns,
+        and 20 in all; until then the estimator is not fitted.
 
         Parameters
         ----------

@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from .learning_rate import Clock, next_rate
+from .waiting import KEPT, check_is_fitted
 
 __all__ = ["Learner", "OneByOne", "PredictingLearner", "RowReader", "SequenceReader",
            "are_finite", "in_one_array"]  # fmt: skip
@@ -73,6 +74,8 @@ class Learner:
 
     def __init__(self, estimator):
         if not estimator._has_learned():
+            if KEPT in vars(estimator):
+                check_is_fitted(estimator)
             raise NotFittedError(
                 f"This {type(estimator).__name__} has no model to go on from. Call fit or "
                 "partial_fit with the first observations, then learner()."

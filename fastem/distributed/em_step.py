@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import has_fit_parameter
 
 from ..statistics import Expectation
+from ..waiting import check_is_fitted
 
 if TYPE_CHECKING:
     from .. import estimator

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from sklearn.utils.validation import check_is_fitted
-
 from .. import algebra
+from ..waiting import check_is_fitted
 from .shards import shards_of
 
 __all__ = ["fit", "score"]

@@ -14,6 +14,7 @@ from distributed import as_completed
 from ..algebra import Progress
 from ..learning_rate import Clock
 from ..statistics import Statistics
+from ..waiting import check_is_fitted
 from .shards import add, broadcast, shards_of, tree_sum
 
 __all__ = ["fit_online"]
@@ -233,6 +234,7 @@ def _initialize(model, chunk):
     """Initialize an estimator from some observations, without an online step."""
     initialized = copy.copy(model).set_params(learning_rate=_NO_STEP, batch_size=None)
     initialized.partial_fit(chunk.X, **chunk.given)
+    check_is_fitted(initialized)
     settings = model.get_params(deep=False)
     for name, value in vars(initialized).items():
         if name not in settings:

@@ -11,6 +11,7 @@ import numpy as np
 from .. import checks
 from ..kernels.mixture import expectation as kernels
 from ..statistics import Statistics
+from ..waiting import NotEnoughData
 
 __all__ = ["Family"]
 
@@ -289,7 +290,7 @@ class Family(ABC):
         buffers = self.disperse(blocks, packed)
         done = kernels.maximize(packed, mass, buffers, self.flags(fixed))
         if not (self.refresh(packed) and done):
-            raise ValueError(self.failure)
+            raise NotEnoughData(self.failure)
         return packed
 
     failure = "The maximum-likelihood parameters of some component do not exist."

@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import checks
 from ..kernels.families.linear import READY, Linear
+from ..waiting import NotEnoughData
 from .sums import NaturalFamily
 
 __all__ = ["ExponentialFamily"]
@@ -102,10 +103,10 @@ class ExponentialFamily(NaturalFamily):
                 f"{natural.shape}."
             )
         if not np.isfinite(natural).all():
-            raise ValueError(self.failure)
+            raise NotEnoughData(self.failure)
         offsets = -self._ask("log_partition", natural, natural.shape[:1])
         if not np.isfinite(offsets).all():
-            raise ValueError(self.failure)
+            raise NotEnoughData(self.failure)
         expected = np.ascontiguousarray(self._ask("mean", natural, natural.shape))
         return Linear(READY, natural, natural, offsets, expected)
 

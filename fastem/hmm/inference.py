@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
+from ..waiting import check_is_fitted
 from .stream import StateFilter
 
 __all__ = ["HMMInference"]

@@ -10,6 +10,7 @@ from ..clustering import kmeans
 from ..data.rows import Stream, Table
 from ..data.sampling import sample_rows
 from ..data.sequences import Sequences
+from ..waiting import NotEnoughData
 
 __all__ = ["Clusters", "clusters", "complete_rows", "covariance", "mean_and_variance"]
 
@@ -102,7 +103,7 @@ def mean_and_variance(data) -> tuple[float, float]:
 
 def _cluster(table, n_clusters, seed, n_init):
     if len(table.X) < n_clusters:
-        raise ValueError(
+        raise NotEnoughData(
             f"There are {len(table.X)} rows to start from, fewer than the {n_clusters} states. "
             "Start from more rows, use fewer states, or set the parameters to start from."
         )

@@ -8,7 +8,6 @@ from typing import Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from .. import checks
 from ..clustering import kmeans, seeds
@@ -21,6 +20,7 @@ from ..families import Family
 from ..notices import warn
 from ..sklearn_compat import Interval, StrOptions, fit_context
 from ..stopping import Tolerance
+from ..waiting import NotEnoughData, check_is_fitted
 from .model import MixtureModel
 
 __all__ = ["BaseMixture", "MixtureEstimator"]
@@ -155,7 +155,7 @@ class BaseMixture(MixtureEstimator, RowEstimator):
         sample = sample_rows(data, random_state)
         n_rows = len(sample.X)
         if n_rows < self.n_components:
-            raise ValueError(
+            raise NotEnoughData(
                 "Expected n_samples >= n_components but got n_components = "
                 f"{self.n_components}, n_samples = {n_rows}. Start from more rows, or give all "
                 "the parameters to start from."

@@ -18,6 +18,7 @@ from ..model import Model
 from ..notices import REVIVED, warn_of_dead
 from ..parallel import add_into, chunks, in_order
 from ..statistics import Expectation, Iterated, Learned, Statistics
+from ..waiting import NotEnoughData
 
 __all__ = ["MixtureModel"]
 
@@ -478,7 +479,7 @@ class MixtureModel(WeightedComponents, Model):
             if memory is not None:
                 memory = Statistics(mass=mass, **self.family.collect(packed, mass, buffers))
         if failed >= 0:
-            raise ValueError(f"{self.family.failure} (at online step {failed + 1})")
+            raise NotEnoughData(f"{self.family.failure} (at online step {failed + 1})")
         self.warn_of_dead(n_dead, weights)
         if log_base is not None:
             total += log_base.sum() if table.sample_weight is None else log_base @ row_weights

@@ -7,7 +7,6 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from .. import algebra
 from ..data.remote import sample_of
@@ -16,6 +15,7 @@ from ..learning_rate import DEFAULT_RATE
 from ..mixture.base import MixtureEstimator
 from ..sklearn_compat import fit_context
 from ..stopping import StoppingRule
+from ..waiting import NotEnoughData, check_is_fitted
 from .model import ModelMixture
 
 __all__ = ["MixtureOfModels"]
@@ -208,7 +208,7 @@ class MixtureOfModels(MixtureEstimator):
         weights = table.sample_weight
         counted = np.arange(len(table)) if weights is None else np.flatnonzero(weights)
         if len(counted) < self.n_components:
-            raise ValueError(
+            raise NotEnoughData(
                 f"n_components is {self.n_components}, and there are only {len(counted)} "
                 "observations."
             )

@@ -270,8 +270,7 @@ def test_partial_fit_starts_from_the_first_rows():
     assert model.n_features_in_ == 3
     assert (model.n_iter_, model.converged_, model.lower_bounds_) == (0, False, [])
     np.testing.assert_allclose(np.sort(model.means_[:, 0]), [0, 6], atol=0.5)
-    with pytest.raises(ValueError, match="n_samples >= n_components.*Start from more rows"):
-        GaussianMixture(5).partial_fit(X[:3])
+    assert not hasattr(GaussianMixture(5).partial_fit(X[:3]), "means_")
 
 
 @pytest.mark.parametrize("init", ["kmeans", "k-means++", "random", "random_from_data"])
