@@ -24,7 +24,7 @@ from .data.remote import Remote
 from .data.rows import Stream, Table, is_stream, readable
 from .data.sequences import Sequences
 from .learner import Learner, PredictingLearner
-from .learning_rate import Clock
+from .learning_rate import Clock, Forgetting
 from .model import Model
 from .remembering import Memory
 from .sklearn_compat import (
@@ -91,6 +91,7 @@ class Estimator(BaseEstimator):
 
     # Settings that every estimator has, and attributes that learning sets.
     learning_rate: Any
+    forgetting: float | None = None
     batch_size: int | None
     memory: str
     fixed: Any
@@ -112,6 +113,7 @@ class Estimator(BaseEstimator):
     #: Constraints on the settings of online learning, for scikit-learn to check.
     _online_constraints = {  # noqa: RUF012 (scikit-learn's convention)
         "learning_rate": [StrOptions({"auto"}), Real, callable],
+        "forgetting": [Interval(Real, 0.0, None, closed="neither"), None],
         "batch_size": [Interval(Integral, 1, None, closed="left"), None],
         "memory": [StrOptions({"model", "statistics"})],
         "fixed": ["array-like", str],
@@ -178,7 +180,7 @@ class Estimator(BaseEstimator):
     #: Attributes that the model does not depend on when it is used, and not learned.
     _not_in_model: frozenset[str] = frozenset({
         "random_state", "verbose", "verbose_interval", "learning_rate", "batch_size", "memory",
-        "converged_", "n_iter_", "lower_bound_", "lower_bounds_", "n_steps_",
+        "forgetting", "converged_", "n_iter_", "lower_bound_", "lower_bounds_", "n_steps_",
         "n_observations_", "statistics_", "feature_names_in_", "_told_dead",
         KEPT,
     })  # fmt: skip
@@ -283,6 +285,7 @@ class Estimator(BaseEstimator):
     def _partial_fit(self, X, **given):
         """Online EM over the data of one call."""
         self._check_settings((*self._online_constraints, *self._more_online_settings))
+        rate = self._rate
         with self._all_or_nothing():
             started = self._has_learned()
             model = self._model() if started else None
@@ -309,7 +312,7 @@ class Estimator(BaseEstimator):
             progress = algebra.learn(
                 algebra.Progress(model, self._memory_of(model), self._clock),
                 watched(),
-                self.learning_rate,
+                rate,
                 self.batch_size,
                 largest_batch=self._stream_batch if data.is_stream else None,
                 keep_statistics=self.memory == "statistics",
@@ -416,6 +419,18 @@ class Estimator(BaseEstimator):
     def _set_clock(self, clock: Clock):
         self.n_steps_ = int(clock.steps) if clock.steps == int(clock.steps) else clock.steps
         self.n_observations_ = clock.observations
+
+    @property
+    def _rate(self):
+        """The learning rate as :func:`fastem.learning_rate.schedule` takes it."""
+        if self.forgetting is None:
+            return self.learning_rate
+        if not (isinstance(self.learning_rate, str) and self.learning_rate == "auto"):
+            raise ValueError(
+                "forgetting says how the automatic learning rate ends, and learning_rate is "
+                f"{self.learning_rate!r}. Set learning_rate='auto' or forgetting=None."
+            )
+        return Forgetting(float(self.forgetting))
 
     def _memory_of(self, model) -> Statistics | None:
         """The running statistics, checked; None if the model is the memory."""

@@ -154,7 +154,7 @@ class Learner:
         estimator = self._estimator
         if self._may_be_quick and self._quick is None:
             self._may_be_quick = False
-            self._rate, self._size = estimator.learning_rate, estimator.batch_size or 1
+            self._rate, self._size = estimator._rate, estimator.batch_size or 1
             self._steps, self._observations = estimator._clock
             if estimator.memory == "model":
                 self._quick = estimator._model().one_by_one()

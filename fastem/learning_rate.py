@@ -13,8 +13,8 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-__all__ = ["DEFAULT_RATE", "Clock", "Decay", "batch_weights", "next_rate", "rates", "schedule",
-           "step_size"]  # fmt: skip
+__all__ = ["DEFAULT_RATE", "Clock", "Decay", "Forgetting", "batch_weights", "next_rate", "rates",
+           "schedule", "step_size"]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,32 @@ _DIVISORS = [(1.0 - _EXPONENT * j) * j for j in range(1, _N_TERMS + 1)]
 _NEGLIGIBLE = 1e-17
 
 
+@dataclass(frozen=True)
+class Forgetting:
+    """The automatic rate, with steps that do not fall below those of a half-life.
+
+    After n others an observation has the step size ``ρ(n) = max((n + 100)^-0.75, 1 - 2^(-1/h))``,
+    so that it counts half after ``h`` more at the latest.
+
+    Parameters
+    ----------
+    half_life : float
+        ``h``, in observations.
+    """
+
+    half_life: float
+
+    @property
+    def decline(self) -> float:
+        """``-log(1 - ρ)`` of the smallest step ρ."""
+        return math.log(2.0) / self.half_life
+
+    @property
+    def begin(self) -> float:
+        """The number of observations after which the step is the smallest, if positive."""
+        return (-math.expm1(-self.decline)) ** (-1.0 / _EXPONENT) - _OFFSET
+
+
 class Clock(NamedTuple):
     """How far online learning has come."""
 
@@ -78,7 +104,7 @@ def schedule(
 
     Parameters
     ----------
-    learning_rate : 'auto', float, callable or Decay
+    learning_rate : 'auto', Forgetting, float, callable or Decay
         A rate η, or a function of the step, is that of a batch of weight ``size``; a batch of
         weight n has the rate η n / size and counts as n / size of a step. ``'auto'`` counts
         observations: after n others, an observation has the step size ``ρ(n) = (n + 100)^-0.75``,
@@ -94,7 +120,12 @@ def schedule(
         eta, *after = next_rate(learning_rate, *clock, float(weights[0]), size)
         return np.array([eta]), Clock(*after)
     shares = weights / size
-    if isinstance(learning_rate, str) and learning_rate == "auto":
+    if isinstance(learning_rate, Forgetting):
+        before = clock.observations + np.cumsum(weights) - weights
+        etas = np.array(
+            [_forgetting_rate(learning_rate, *pair) for pair in zip(before, weights, strict=True)]
+        )
+    elif isinstance(learning_rate, str) and learning_rate == "auto":
         before = clock.observations + np.cumsum(weights) - weights
         etas = _automatic(before, weights)
     else:
@@ -117,6 +148,8 @@ def next_rate(
     share = weight / size
     if isinstance(learning_rate, str) and learning_rate == "auto":
         eta = _automatic_rate(observations, weight)
+    elif isinstance(learning_rate, Forgetting):
+        eta = _forgetting_rate(learning_rate, observations, weight)
     else:
         # An infinite rate is batch EM on any batch that weighs something.
         eta = _rate_at(learning_rate, math.floor(steps + 1e-9) + 1) * share if share > 0 else 0.0
@@ -169,6 +202,25 @@ def _rate_at(learning_rate, step):
 
 def _automatic_rate(before, weight):
     """As ``_automatic`` for one batch."""
+    return _rate_of_exponent(_automatic_exponent(before, weight))
+
+
+def _forgetting_rate(forgetting, before, weight):
+    """The automatic rate until its steps are the smallest, and theirs from then on."""
+    slowing = min(max(forgetting.begin - before, 0.0), weight)
+    exponent = _automatic_exponent(before, slowing) if slowing > 0 else 0.0
+    return _rate_of_exponent(exponent + (weight - slowing) * forgetting.decline)
+
+
+def _rate_of_exponent(exponent):
+    try:
+        return math.expm1(exponent)
+    except OverflowError:
+        return math.inf
+
+
+def _automatic_exponent(before, weight):
+    """``-∫ log(1 - ρ(n)) dn`` from ``before`` over ``weight``."""
     start = before + _OFFSET
     rho, growth = start**-_EXPONENT, weight / start
     factor = math.expm1(-_EXPONENT * math.log1p(growth))
@@ -181,10 +233,7 @@ def _automatic_rate(before, weight):
         exponent += term
         if term < _NEGLIGIBLE * exponent:
             break
-    try:
-        return math.expm1(exponent)
-    except OverflowError:
-        return math.inf
+    return exponent
 
 
 def _automatic(before, weights):

@@ -232,7 +232,9 @@ def _learn(template, progress, shard, begin, end, entropic):
 
 def _initialize(model, chunk):
     """Initialize an estimator from some observations, without an online step."""
-    initialized = copy.copy(model).set_params(learning_rate=_NO_STEP, batch_size=None)
+    initialized = copy.copy(model).set_params(
+        learning_rate=_NO_STEP, forgetting=None, batch_size=None
+    )
     initialized.partial_fit(chunk.X, **chunk.given)
     check_is_fitted(initialized)
     settings = model.get_params(deep=False)

@@ -68,6 +68,7 @@ class BaseHMM(HMMInference, Estimator):
         random_state=None, n_iter=10, tol=1e-2, verbose=False, params="st", init_params="st",
         implementation="log", *, absorbing=None, learning_rate=DEFAULT_RATE, batch_size=None,
         memory="model", fixed=(), n_jobs=None,
+        forgetting=None,
     ):  # fmt: skip
         self.n_components = n_components
         self.startprob_prior = startprob_prior
@@ -84,6 +85,7 @@ class BaseHMM(HMMInference, Estimator):
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.memory = memory
+        self.forgetting = forgetting
         self.fixed = fixed
         self.n_jobs = n_jobs
 

@@ -79,6 +79,9 @@ class GaussianHMM(BaseHMM):
         stream in batches of 100.
     memory : {'model', 'statistics'}, default='model'
         What online learning remembers: the model alone, or running statistics (Cappé, Moulines).
+    forgetting : float or None, default=None
+        For streams that drift, with ``learning_rate='auto'``: a half-life in observations. Steps do
+        not fall below ``1 - 2^(-1/forgetting)``; None: they go on falling.
     fixed : iterable of str, default=()
         Which of ``"startprob"``, ``"transmat"``, ``"means"``, ``"covars"`` learning leaves alone.
     n_jobs : int or None, default=None
@@ -127,11 +130,13 @@ class GaussianHMM(BaseHMM):
         algorithm="viterbi", random_state=None, n_iter=10, tol=1e-2, verbose=False, params="stmc",
         init_params="stmc", implementation="log", *, absorbing=None, learning_rate=DEFAULT_RATE,
         batch_size=None, memory="model", fixed=(), n_jobs=None,
+        forgetting=None,
     ):  # fmt: skip
         super().__init__(
             n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
             verbose, params, init_params, implementation, absorbing=absorbing,
             learning_rate=learning_rate, batch_size=batch_size, memory=memory, fixed=fixed,
+            forgetting=forgetting,
             n_jobs=n_jobs,
         )  # fmt: skip
         self.covariance_type = covariance_type
@@ -195,7 +200,7 @@ class GMMHMM(BaseHMM):
         ``transmat_``, 'm' for ``means_``, 'c' for ``covars_`` and 'w' for ``weights_``.
     algorithm, random_state, n_iter, tol, verbose, implementation
         As for :class:`~fastem.GaussianHMM`.
-    absorbing, learning_rate, batch_size, memory, n_jobs
+    absorbing, learning_rate, batch_size, memory, forgetting, n_jobs
         As for :class:`~fastem.GaussianHMM`.
     fixed : iterable of str, default=()
         Which of ``"startprob"``, ``"transmat"``, ``"weights"``, ``"means"``, ``"covars"`` learning
@@ -236,11 +241,13 @@ class GMMHMM(BaseHMM):
         n_iter=10, tol=1e-2, verbose=False, params="stmcw", init_params="stmcw",
         implementation="log", *, absorbing=None, learning_rate=DEFAULT_RATE, batch_size=None,
         memory="model", fixed=(), n_jobs=None,
+        forgetting=None,
     ):  # fmt: skip
         super().__init__(
             n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
             verbose, params, init_params, implementation, absorbing=absorbing,
             learning_rate=learning_rate, batch_size=batch_size, memory=memory, fixed=fixed,
+            forgetting=forgetting,
             n_jobs=n_jobs,
         )  # fmt: skip
         self.n_mix = n_mix
@@ -279,7 +286,7 @@ class PoissonHMM(BaseHMM):
         ``transmat_`` and 'l' for ``lambdas_``.
     algorithm, random_state, n_iter, tol, verbose, implementation
         As for :class:`~fastem.GaussianHMM`.
-    absorbing, learning_rate, batch_size, memory, n_jobs
+    absorbing, learning_rate, batch_size, memory, forgetting, n_jobs
         As for :class:`~fastem.GaussianHMM`.
     fixed : iterable of str, default=()
         Which of ``"startprob"``, ``"transmat"``, ``"lambdas"`` learning leaves alone.
@@ -314,11 +321,13 @@ class PoissonHMM(BaseHMM):
         lambdas_weight=0.0, algorithm="viterbi", random_state=None, n_iter=10, tol=1e-2,
         verbose=False, params="stl", init_params="stl", implementation="log", *, absorbing=None,
         learning_rate=DEFAULT_RATE, batch_size=None, memory="model", fixed=(), n_jobs=None,
+        forgetting=None,
     ):  # fmt: skip
         super().__init__(
             n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
             verbose, params, init_params, implementation, absorbing=absorbing,
             learning_rate=learning_rate, batch_size=batch_size, memory=memory, fixed=fixed,
+            forgetting=forgetting,
             n_jobs=n_jobs,
         )  # fmt: skip
         self.lambdas_prior = lambdas_prior
@@ -352,7 +361,7 @@ class CategoricalHMM(BaseHMM):
         ``transmat_`` and 'e' for ``emissionprob_``.
     algorithm, random_state, n_iter, tol, verbose, implementation
         As for :class:`~fastem.GaussianHMM`.
-    absorbing, learning_rate, batch_size, memory, n_jobs
+    absorbing, learning_rate, batch_size, memory, forgetting, n_jobs
         As for :class:`~fastem.GaussianHMM`.
     fixed : iterable of str, default=()
         Which of ``"startprob"``, ``"transmat"``, ``"emissionprob"`` learning leaves alone.
@@ -386,11 +395,13 @@ class CategoricalHMM(BaseHMM):
         n_features=None, algorithm="viterbi", random_state=None, n_iter=10, tol=1e-2,
         verbose=False, params="ste", init_params="ste", implementation="log", absorbing=None,
         learning_rate=DEFAULT_RATE, batch_size=None, memory="model", fixed=(), n_jobs=None,
+        forgetting=None,
     ):  # fmt: skip
         super().__init__(
             n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
             verbose, params, init_params, implementation, absorbing=absorbing,
             learning_rate=learning_rate, batch_size=batch_size, memory=memory, fixed=fixed,
+            forgetting=forgetting,
             n_jobs=n_jobs,
         )  # fmt: skip
         self.emissionprob_prior = emissionprob_prior
@@ -438,7 +449,7 @@ class MultinomialHMM(BaseHMM):
         ``transmat_`` and 'e' for ``emissionprob_``.
     algorithm, random_state, n_iter, tol, verbose, implementation
         As for :class:`~fastem.GaussianHMM`.
-    absorbing, learning_rate, batch_size, memory, n_jobs
+    absorbing, learning_rate, batch_size, memory, forgetting, n_jobs
         As for :class:`~fastem.GaussianHMM`.
     fixed : iterable of str, default=()
         Which of ``"startprob"``, ``"transmat"``, ``"emissionprob"`` learning leaves alone.
@@ -468,11 +479,13 @@ class MultinomialHMM(BaseHMM):
         algorithm="viterbi", random_state=None, n_iter=10, tol=1e-2, verbose=False, params="ste",
         init_params="ste", implementation="log", *, absorbing=None, learning_rate=DEFAULT_RATE,
         batch_size=None, memory="model", fixed=(), n_jobs=None,
+        forgetting=None,
     ):  # fmt: skip
         super().__init__(
             n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
             verbose, params, init_params, implementation, absorbing=absorbing,
             learning_rate=learning_rate, batch_size=batch_size, memory=memory, fixed=fixed,
+            forgetting=forgetting,
             n_jobs=n_jobs,
         )  # fmt: skip
         self.n_trials = n_trials
@@ -501,7 +514,7 @@ class HMM(BaseHMM):
         by k-means, that of the chain even.
     algorithm, random_state, n_iter, tol, verbose, implementation
         As for :class:`~fastem.GaussianHMM`.
-    absorbing, learning_rate, batch_size, memory, n_jobs
+    absorbing, learning_rate, batch_size, memory, forgetting, n_jobs
         As for :class:`~fastem.GaussianHMM`.
     fixed : iterable of str, default=()
         Names of parameters that learning leaves alone: ``"startprob"``, ``"transmat"``, and the
@@ -537,11 +550,13 @@ class HMM(BaseHMM):
         algorithm="viterbi", random_state=None, n_iter=10, tol=1e-2, verbose=False, params="ste",
         init_params="ste", implementation="log", *, absorbing=None, learning_rate=DEFAULT_RATE,
         batch_size=None, memory="model", fixed=(), n_jobs=None,
+        forgetting=None,
     ):  # fmt: skip
         super().__init__(
             n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
             verbose, params, init_params, implementation, absorbing=absorbing,
             learning_rate=learning_rate, batch_size=batch_size, memory=memory, fixed=fixed,
+            forgetting=forgetting,
             n_jobs=n_jobs,
         )  # fmt: skip
         self.family = family

@@ -126,6 +126,9 @@ class KalmanFilter(Estimator):
         stream in batches of 100.
     memory : {'model', 'statistics'}, default='model'
         What online learning remembers: the model alone, or running statistics (Cappé, Moulines).
+    forgetting : float or None, default=None
+        For streams that drift, with ``learning_rate='auto'``: a half-life in observations. Steps do
+        not fall below ``1 - 2^(-1/forgetting)``; None: they go on falling.
     verbose : int, default=0
     n_jobs : int or None, default=None
         Threads; None: as many as there are cores, one inside a worker. The result does not depend
@@ -194,6 +197,7 @@ initial_state_covariance_ : ndarray
         n_dim_state=None, n_dim_obs=None, *, tol=1e-4, max_iter=100, fixed=(),
         transition_covariance_type="full", observation_covariance_type="full", warm_start=False,
         learning_rate=DEFAULT_RATE, batch_size=None, memory="model", verbose=0, n_jobs=None,
+        forgetting=None,
     ):  # fmt: skip
         self.transition_matrices = transition_matrices
         self.observation_matrices = observation_matrices
@@ -216,6 +220,7 @@ initial_state_covariance_ : ndarray
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.memory = memory
+        self.forgetting = forgetting
         self.verbose = verbose
         self.n_jobs = n_jobs
         # As in pykalman, sizes are attributes as soon as they are known, and must not contradict.

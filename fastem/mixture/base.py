@@ -43,6 +43,7 @@ class MixtureEstimator(Estimator):
     def __init__(
         self, *, n_components, tol, max_iter, n_init, random_state, warm_start, verbose,
         verbose_interval, learning_rate, batch_size, memory, fixed, n_jobs,
+        forgetting,
     ):  # fmt: skip
         self.n_components = n_components
         self.tol = tol
@@ -55,6 +56,7 @@ class MixtureEstimator(Estimator):
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.memory = memory
+        self.forgetting = forgetting
         self.fixed = fixed
         self.n_jobs = n_jobs
 

@@ -57,6 +57,9 @@ class GaussianMixture(BaseMixture):
         batch, and a stream in batches of 1000.
     memory : {'model', 'statistics'}, default='model'
         What online learning remembers: the model alone, or running statistics (Cappé, Moulines).
+    forgetting : float or None, default=None
+        For streams that drift, with ``learning_rate='auto'``: a half-life in observations. Steps do
+        not fall below ``1 - 2^(-1/forgetting)``; None: they go on falling.
     fixed : iterable of str, default=()
         Which of ``"weights"``, ``"means"``, ``"covariances"`` learning leaves alone.
     n_jobs : int or None, default=None
@@ -107,12 +110,14 @@ class GaussianMixture(BaseMixture):
         n_init=1, init_params="kmeans", weights_init=None, means_init=None, precisions_init=None,
         random_state=None, warm_start=False, verbose=0, verbose_interval=10,
         learning_rate=DEFAULT_RATE, batch_size=None, memory="model", fixed=(), n_jobs=None,
+        forgetting=None,
     ):  # fmt: skip
         super().__init__(
             n_components=n_components, tol=tol, max_iter=max_iter, n_init=n_init,
             random_state=random_state, warm_start=warm_start, verbose=verbose,
             verbose_interval=verbose_interval, learning_rate=learning_rate,
             batch_size=batch_size, memory=memory, fixed=fixed, n_jobs=n_jobs,
+            forgetting=forgetting,
         )  # fmt: skip
         self.covariance_type = covariance_type
         self.reg_covar = reg_covar
@@ -280,7 +285,7 @@ class Mixture(BaseMixture):
         Names of parameters that learning leaves alone.
     tol, max_iter, n_init, init_params, random_state, warm_start, verbose, verbose_interval
         As for :class:`~fastem.GaussianMixture`.
-    learning_rate, batch_size, memory, n_jobs
+    learning_rate, batch_size, memory, forgetting, n_jobs
         As for :class:`~fastem.GaussianMixture`.
 
     Attributes
@@ -311,6 +316,7 @@ class Mixture(BaseMixture):
         self, family="gaussian", n_components=1, *, tol=1e-3, max_iter=100, n_init=1,
         init_params="kmeans", init=None, random_state=None, warm_start=False, verbose=0,
         verbose_interval=10, learning_rate=DEFAULT_RATE, batch_size=None, memory="model",
+        forgetting=None,
         fixed=(), n_jobs=None,
     ):  # fmt: skip
         super().__init__(
@@ -318,6 +324,7 @@ class Mixture(BaseMixture):
             random_state=random_state, warm_start=warm_start, verbose=verbose,
             verbose_interval=verbose_interval, learning_rate=learning_rate,
             batch_size=batch_size, memory=memory, fixed=fixed, n_jobs=n_jobs,
+            forgetting=forgetting,
         )  # fmt: skip
         self.family = family
         self.init_params = init_params

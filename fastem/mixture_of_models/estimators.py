@@ -54,7 +54,7 @@ class MixtureOfModels(MixtureEstimator):
     verbose : int, default=0
         1: print some iterations; 2: with times.
     verbose_interval : int, default=10
-    learning_rate, batch_size, memory
+    learning_rate, batch_size, memory, forgetting
         Of online learning, as for :class:`~fastem.GaussianMixture`.
     fixed : iterable of str, default=()
         ``"weights"`` to keep the weights. What the members keep is a setting of ``estimator``.
@@ -107,12 +107,14 @@ class MixtureOfModels(MixtureEstimator):
         self, estimator, n_components=2, *, tol=1e-3, max_iter=100, n_init=1, random_state=None,
         warm_start=False, verbose=0, verbose_interval=10, learning_rate=DEFAULT_RATE,
         batch_size=None, memory="model", fixed=(), n_jobs=None,
+        forgetting=None,
     ):  # fmt: skip
         super().__init__(
             n_components=n_components, tol=tol, max_iter=max_iter, n_init=n_init,
             random_state=random_state, warm_start=warm_start, verbose=verbose,
             verbose_interval=verbose_interval, learning_rate=learning_rate,
             batch_size=batch_size, memory=memory, fixed=fixed, n_jobs=n_jobs,
+            forgetting=forgetting,
         )  # fmt: skip
         self.estimator = estimator
 
