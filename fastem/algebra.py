@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from .stopping import StoppingRule
 
 __all__ = ["Fitted", "NoDivergence", "Progress", "align", "average", "batch", "checked_steps",
-           "combine", "combine_aligned", "divergence", "expect", "fit", "learn", "online",
-           "own_by_simulation", "singleton_divergences", "step", "step_loss", "take_steps",
-           "upper_bound"]  # fmt: skip
+           "combine", "combine_aligned", "divergence", "expect", "fit", "learn",
+           "natural_gradient", "online", "own_by_simulation", "singleton_divergences",
+           "step", "step_loss", "take_steps", "upper_bound"]  # fmt: skip
 
 
 class NoDivergence(ValueError):
@@ -160,6 +160,35 @@ def online(model: Model, data, eta: float, memory: Statistics | None = None):
     return step(model, expect(model, data), eta, memory)
 
 
+def natural_gradient(model: Model, data, rho: float):
+    """A step along the natural gradient of the log-likelihood: ``M(S(Θ) + ρ (S(V|Θ) - S(Θ)))``.
+
+    In the natural parameters of the joint law the gradient of the mean log-likelihood is
+    ``S(V|Θ) - S(Θ)`` (Fisher's identity), and the Fisher information F of the joint law is the
+    derivative of its expectation parameters ``S(Θ)``. The natural gradient, ``F⁻¹`` times the
+    gradient, therefore moves the expectation parameters by ``S(V|Θ) - S(Θ)`` itself: no matrix is
+    needed. It is the step of :func:`online` at ``η = ρ/(1 - ρ)``, and in any other coordinates
+    it is ``ρ F⁻¹ ∇`` to first order in ρ. Unlike a straight step in natural parameters it never
+    leaves their domain, and it never lowers the likelihood of its batch, for any ``0 < ρ ≤ 1``.
+
+    Parameters
+    ----------
+    model
+        The present model Θ.
+    data
+        The batch V.
+    rho : float
+        The size of the step, above zero; one is a step of batch EM.
+
+    Returns
+    -------
+    model
+    """
+    if not 0.0 < rho <= 1.0:
+        raise ValueError(f"rho must be above 0, and 1 at most; got {rho!r}.")
+    return online(model, data, np.inf if rho == 1.0 else rho / (1.0 - rho))[0]
+
+
 def step(model: Model, expectation: Expectation, eta: float, memory: Statistics | None = None):
     """The step of :func:`online`, for a batch whose expectation is known."""
     rho = step_size(rates(eta, 1, 1)[0])
@@ -256,9 +285,19 @@ def learn(
 # Combining -------------------------------------------------------------------------------------
 
 
-def combine(models: Sequence[Model], weights=None, horizon=None):
-    """The model of least total divergence to several models: ``M(Σ α_m S(Θ_m))``."""
+def combine(models: Sequence[Model], weights=None, horizon=None, direction: str = "forward"):
+    """The model of least total divergence to several models.
+
+    In the direction ``"forward"`` it has the least ``Σ α_m Δ(Θ_m, Θ̃)``, and is ``M(Σ α_m S(Θ_m))``;
+    in the direction ``"reverse"`` it has the least ``Σ α_m Δ(Θ̃, Θ_m)``, and its joint law is as
+    near to proportional to ``Π p_m^α`` as that of such a model can be. The sizes of observations
+    are then those of the first model unless ``horizon`` is given.
+    """
     weights = _combining_weights(models, weights)
+    if direction == "reverse":
+        return models[0].log_linear(models, weights, horizon)
+    if direction != "forward":
+        raise ValueError(f"direction must be 'forward' or 'reverse'; got {direction!r}.")
     own = (model.own(horizon) * alpha for model, alpha in zip(models, weights, strict=True))
     return models[0].maximize(functools.reduce(operator.add, own))
 

@@ -22,7 +22,7 @@ AnyEstimator = TypeVar("AnyEstimator")
 
 def combine(
     models: Sequence[AnyEstimator], weights=None, *, align: bool = True, horizon=None,
-    n_pseudo=None, random_state=None,
+    direction: str = "forward", n_pseudo=None, random_state=None,
 ) -> AnyEstimator:  # fmt: skip
     """The model of least total divergence to several models.
 
@@ -42,6 +42,14 @@ def combine(
         for models that are known to share an order, and saves the search.
     horizon : optional
         The size of an observation, for models whose observations have one.
+    direction : {'forward', 'reverse'}, default='forward'
+        Which divergence is the least in total: that of the models to the combination,
+        ``Σ α_m Δ(Θ_m, Θ̃)``, or that of the combination to the models, ``Σ α_m Δ(Θ̃, Θ_m)``. The
+        first covers all that is likely under some of the models: moments are pooled. The second
+        keeps to what is likely under all of them: natural parameters are averaged, and components
+        that the models disagree about lose weight. Lengths of sequences are those of the first
+        model unless ``horizon`` is given. Alignment is by the divergence of the direction
+        'forward' in either case.
     n_pseudo : int, optional
         Estimate each model's statistics from this many observations drawn from it, instead of in
         closed form. The error decreases with the square root of this number.
@@ -55,13 +63,18 @@ def combine(
     """
     if n_pseudo is not None and n_pseudo < 1:
         raise ValueError(f"n_pseudo must be 1 or more; got {n_pseudo}.")
+    if n_pseudo is not None and direction == "reverse":
+        raise ValueError(
+            "n_pseudo estimates expected statistics, which direction='reverse' does not use: "
+            "natural parameters are averaged. Pass one or the other."
+        )
 
     def merge(models):
-        if align and n_pseudo is None:
+        if align and n_pseudo is None and direction == "forward":
             return algebra.combine_aligned(models, weights, horizon)
         models = _brought_together(models, weights, align, horizon)
         if n_pseudo is None:
-            return algebra.combine(models, weights, horizon)
+            return algebra.combine(models, weights, horizon, direction)
         rng = np.random.default_rng(random_state)
         simulated = [Simulated(model, n_pseudo, rng) for model in models]
         merged: Any = algebra.combine(simulated, weights, horizon)
@@ -71,20 +84,31 @@ def combine(
 
 
 def average(
-    models: Sequence[AnyEstimator], weights=None, *, align: bool = True, horizon=None
-) -> AnyEstimator:
+    models: Sequence[AnyEstimator], weights=None, *, align: bool = True, horizon=None,
+    of: str = "parameters",
+) -> AnyEstimator:  # fmt: skip
     """The mean of all parameters, a simpler alternative to :func:`combine`.
 
     Parameters
     ----------
     models, weights, align, horizon
         As for :func:`combine`.
+    of : {'parameters', 'expectations'}, default='parameters'
+        What is averaged: the parameters as they are shown, each by itself, or the expectation
+        parameters of the joint laws, ``S(Θ)``. The second is :func:`combine` under another name. A
+        component counts in it by how often a model uses it, and means that differ add to the
+        variance; in the first, all models count alike for each component.
 
     Returns
     -------
     estimator
         A new one, with the settings of the first.
     """
+
+    if of == "expectations":
+        return combine(models, weights, align=align, horizon=horizon)
+    if of != "parameters":
+        raise ValueError(f"of must be 'parameters' or 'expectations'; got {of!r}.")
 
     def merge(models):
         models = _brought_together(models, weights, align, horizon)

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import xlogy
 
 from . import algebra, checks
+from .log_linear import NothingInCommon, chosen
 from .matching import MOST, all_orders, best_matching
 from .revival import revival
 from .statistics import Statistics
@@ -100,6 +101,7 @@ class WeightedComponents(Components):
     """
 
     weights: np.ndarray
+    fixed: frozenset[str]
 
     @property
     def n_components(self) -> int:
@@ -120,6 +122,17 @@ class WeightedComponents(Components):
         """``inertia``, increased for components that return from almost no weight."""
         more = revival(inertia["mass"], gained["mass"], observation)
         return inertia + self.own_of(more, horizon) if more.any() else inertia
+
+    def _log_linear_weights(self, models, alphas, costs):
+        """``w_k ∝ Π w_mk^α e^(-c_k)``, where component k costs ``c_k``."""
+        weights = [model.weights / model.weights.sum() for model in models]
+        weights, cost = chosen(weights, alphas, costs, fixed="weights" in self.fixed)
+        if not np.isfinite(cost):
+            raise NothingInCommon(
+                "No component is possible under all of the models: every combination is infinitely "
+                "far from some of them. Use direction='forward'."
+            )
+        return weights
 
     def _mass(self, statistics) -> np.ndarray:
         """The mass of each component, checked."""

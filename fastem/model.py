@@ -203,6 +203,20 @@ class Model(Protocol):
         """The same model, whose ``expect`` adds no noise to the data."""
         return self
 
+    # Combining in the other direction ---------------------------------------------------------
+
+    def log_linear(self, models, alphas, horizon=None) -> Self:
+        """The model of least ``Σ α_m Δ(Θ̃, Θ_m)``: of models like this one, the first of them.
+
+        The weights ``alphas`` sum to one; a model of weight zero does not count. What is held fixed
+        stays as it is in this model.
+        """
+        raise ValueError(
+            f"Models of the kind {type(self).__name__} cannot be combined in the direction "
+            "'reverse': they do not define log_linear, the least total divergence of a model to "
+            "several."
+        )
+
     # Alignment ------------------------------------------------------------------------------------
 
     def check_same_order(self, other) -> None:

@@ -79,6 +79,10 @@ class Simulated(Model):
         """Raise ``ValueError`` unless these are finite statistics of such a model."""
         self.model.check_statistics(statistics)
 
+    def log_linear(self, models, alphas, horizon=None) -> Simulated:
+        """The model of least ``Σ α_m Δ(Θ̃, Θ_m)``, in closed form as far as the model has it."""
+        return self._with(self.model.log_linear([m.model for m in models], alphas, horizon))
+
     def check_same_kind(self, other) -> None:
         """Raise ``ValueError`` unless ``other`` is a model of the same kind and size."""
         self.model.check_same_kind(other.model)

@@ -540,6 +540,61 @@ def test_a_combination_is_the_minimum_of_the_total_divergence(case):
 
 
 @every
+def test_a_combination_in_reverse_is_the_minimum_of_the_other_total(case):
+    """``Σ α_m Δ(Θ̃, Θ_m)``, with the new model in the first argument."""
+    free = [n for n in case.model.parameters if not (case.held and n.endswith(case.held))]
+    other = moved(case.model, np.random.default_rng(11), 0.2, free)
+    models, alphas = [case.model, other], [0.3, 0.7]
+
+    def combined(models, alphas):
+        return algebra.combine(models, alphas, case.horizon, "reverse")
+
+    def total(model):
+        return sum(
+            alpha * algebra.divergence(model, m, case.horizon)
+            for m, alpha in zip(models, alphas, strict=True)
+        )
+
+    center = combined(models, alphas)
+    least = total(center)
+    assert least < total(algebra.combine(models, alphas, case.horizon)) - 1e-8
+    for names, distance in itertools.product((free, *([n] for n in free)), (1e-3, 0.1)):
+        ends = [
+            total(moved(center, np.random.default_rng(20), sign * distance, names)) - least
+            for sign in (1, -1)
+        ]
+        assert min(ends) > -1e-11 * max(1.0, least)
+        # A minimum is flat: both ways rise alike.
+        if distance == 1e-3:
+            assert abs(ends[0] - ends[1]) < 0.05 * sum(ends) + 1e-11 * max(1.0, least), names
+    for again in (
+        combined(models[::-1], alphas[::-1]),
+        combined(models, [3e6, 7e6]),
+        combined([*models, other], [0.3, 0.5, 0.2]),
+        combined([case.model, moved(other, np.random.default_rng(12), 0.5), other], [0.3, 0, 0.7]),
+    ):  # fmt: skip
+        assert_same_model(again, center, rtol=1e-7, atol=1e-8)
+    for weights in (None, [1.0, 2.0, 0.5], [0.0, 1.0, 0.0]):
+        itself = combined([case.model] * 3, weights)
+        assert_same_model(itself, case.model, rtol=1e-9, atol=1e-9)
+
+
+@every
+def test_estimators_combine_in_reverse(case):
+    one, other = case.fitted, case.make().fit(case.observations(18))
+    merged = fastem.combine([one, other], [1, 2], direction="reverse")
+    aligned = algebra.align([one._model(), other._model()], [1, 2])
+    want = algebra.combine(aligned, [1, 2], direction="reverse")
+    assert_same_model(merged._model(), want, rtol=1e-7, atol=1e-9)
+    assert merged.n_observations_ == one.n_observations_ + other.n_observations_
+    assert np.isfinite(merged._model().log_likelihoods(case.batch)).all()
+    with pytest.raises(ValueError, match="direction"):
+        fastem.combine([one, other], direction="backward")
+    with pytest.raises(ValueError, match="n_pseudo"):
+        fastem.combine([one, other], direction="reverse", n_pseudo=10)
+
+
+@every
 def test_a_vanishing_rate_leaves_the_model(case):
     far, near = (algebra.online(case.model, case.batch, eta)[0] for eta in (1e-4, 1e-5))
     assert_same_model(near, case.model, rtol=1e-2, atol=1e-2)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+import fastem
 from fastem import algebra
 from fastem.families import Gaussian, Poisson, Product
 from fastem.mixture.model import MixtureModel
@@ -13,8 +14,10 @@ from cases.families import (
     ALL,
     GAUSSIAN,
     INTERLEAVED,
+    assert_same_model,
     assert_same_statistics,
     pair_of,
+    raw_sums,
 )
 from oracles import families as oracles
 
@@ -228,6 +231,22 @@ def test_weights_that_make_no_sense_are_refused(weights):
     model = ALL[0].model(ALL[0].pair(np.random.default_rng(51)))
     with pytest.raises(ValueError, match="[Ww]eight"):
         algebra.combine([model, model], weights)
+
+
+@every
+def test_averaging_expectations_is_combining(case):
+    """The expectation parameters ``S(Θ)`` of the result are the mean of those of the models."""
+    rng = np.random.default_rng(52)
+    models = [case.model(case.pair(rng, 2)) for _ in range(3)]
+    alpha = np.array([0.2, 0.3, 0.5])
+    averaged = fastem.average(models, alpha, of="expectations", align=False)
+    mean = sum(model.own() * a for model, a in zip(models, alpha, strict=True))
+    np.testing.assert_allclose(raw_sums(averaged.own()), raw_sums(mean), rtol=1e-9, atol=1e-11)
+    combined = fastem.combine(models, alpha, align=False)
+    assert_same_model(averaged, combined, rtol=0, atol=0)
+    assert algebra.divergence(fastem.average(models, alpha, align=False), combined) > 1e-6
+    with pytest.raises(ValueError, match="of must be"):
+        fastem.average(models, of="means")
 
 
 def test_nothing_cannot_be_combined():

@@ -11,6 +11,7 @@ from ..kernels.dirichlet import documents as document_kernels
 from ..kernels.dirichlet import newton
 from ..kernels.dirichlet.topics import add_log_topics
 from ..lengths import Lengths
+from ..log_linear import weighted_sum
 from ..model import Model
 from ..parallel import chunks, in_order
 from ..statistics import Expectation, Learned, Statistics
@@ -119,6 +120,12 @@ class DirichletModel(Model):
     def draw(self, n_samples, rng, horizon=None) -> np.ndarray:
         """Points from the model."""
         return draw_topics(self.alpha, n_samples, rng)
+
+    def log_linear(self, models, alphas, horizon=None):
+        """The model of least ``Σ α_m Δ(Θ̃, Θ_m)``, whose α is the mean."""
+        if "alpha" in self.fixed:
+            return self
+        return self._with(weighted_sum([model.alpha for model in models], alphas))
 
     # Passes over data ------------------------------------------------------------------------
 

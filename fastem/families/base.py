@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import checks
 from ..kernels.mixture import expectation as kernels
+from ..log_linear import weighted_sum
 from ..statistics import Statistics
 from ..waiting import NotEnoughData
 
@@ -273,6 +274,42 @@ class Family(ABC):
         Component k is to be pooled with component k.
         """
         return other
+
+    # The other direction of the divergence, with the new components in the first argument.
+
+    def log_linear(self, packs, alphas, horizon=None, fixed=()):
+        """The packed family whose component k has the least ``Σ α_m KL(p̃_k, p_mk)``.
+
+        The natural parameters of several packed families are averaged: ``p̃_k ∝ Π p_mk^α``.
+        Parameters that are ``fixed`` stay those of the first. Where ``Π p_mk^α`` is zero
+        everywhere, a component is that of the first as well.
+        """
+        held = [name for name in self.parameter_names if name in fixed]
+        if len(held) == len(self.parameter_names):
+            return packs[0]
+        parameters = [self.unpack(packed) for packed in packs]
+        return self.pack(self.log_linear_parameters(parameters, alphas, held))
+
+    def log_linear_parameters(self, parameters, alphas, held) -> dict[str, np.ndarray]:
+        """Its parameters from those of several; some, but not all, may be ``held``."""
+        raise ValueError(
+            f"Models of {self!r} cannot be combined in the direction 'reverse': the family does "
+            "not say what its natural parameters are (log_linear_parameters)."
+        )
+
+    def _none_held(self, held):
+        if held:
+            raise ValueError(
+                f"Components of {self!r} cannot be combined in the direction 'reverse' while "
+                f"{held} are held fixed: the least total divergence then has no closed form. "
+                "Hold all parameters, or none."
+            )
+
+    def log_linear_costs(self, packed, packs, alphas, horizon=None) -> np.ndarray:
+        """``Σ α_m KL(p_k, p_mk)`` of each component k of ``packed``."""
+        itself = np.diag(self.cross(packed, packed, horizon))
+        each = (itself - np.diag(self.cross(packed, other, horizon)) for other in packs)
+        return weighted_sum(each, alphas)
 
     def own(self, packed, mass, horizon=None) -> dict:
         """Blocks of the family's own expected statistics, ``mass_k E[φ|k]``."""

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..kernels.families.categorical import Categorical as Packed
 from ..kernels.families.categorical import CategoricalCounts, refresh_categorical
+from ..log_linear import geometric_mean
 from .sums import NEVER, SummedFamily, outcomes_missed
 from .support import first_wrong, no_negatives
 
@@ -117,6 +118,9 @@ class Categorical(SummedFamily):
         with np.errstate(over="ignore"):
             table = ours @ other.logarithms.reshape(theirs.shape).T
         return np.where(outcomes_missed(ours, theirs), -np.inf, table)
+
+    def log_linear_parameters(self, parameters, alphas, held):
+        return {"probabilities": geometric_mean([p["probabilities"] for p in parameters], alphas)}
 
     def rules_out(self, blocks, mass, packed):
         counts = blocks["counts"] > NEVER * mass[:, None, None]

@@ -7,6 +7,7 @@ import numpy as np
 from ..drawing import check_drawable, draw_documents
 from ..kernels.dirichlet.newton import height, own_statistics
 from ..kernels.families.compound_dirichlet import CompoundDirichlet, LogTopics
+from ..log_linear import weighted_sum
 from .sums import SummedFamily
 from .support import check_counts, is_count
 
@@ -91,6 +92,9 @@ class DirichletMultinomial(SummedFamily):
             own_statistics(np.ascontiguousarray(alpha), log_topics)
             table[h] = [height(alpha, log_topics) for alpha in others]
         return table
+
+    def log_linear_parameters(self, parameters, alphas, held):
+        return {"alphas": weighted_sum([p["alphas"] for p in parameters], alphas)}
 
     def log_joint(self, blocks, mass, packed):
         self.check_blocks(blocks, packed)

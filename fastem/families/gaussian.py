@@ -129,6 +129,34 @@ class Gaussian(Family):
             table[h] = -0.5 * total[h] * (log_det + n_columns * (1.0 + 2.0 * HALF_LOG_2PI))
         return table
 
+    def log_linear_parameters(self, parameters, alphas, held):
+        """Precisions are averaged, and means with the precisions as weights."""
+        first = parameters[0]
+        inverses = [
+            self._inverse(p["covariances"]) * a for p, a in zip(parameters, alphas, strict=True)
+        ]
+        covariances = self._inverse(sum(inverses))
+        # Means far from the origin are taken about those of the first model.
+        pulls = (
+            self._applied(inverse, p["means"] - first["means"])
+            for inverse, p in zip(inverses, parameters, strict=True)
+        )
+        means = first["means"] + self._applied(covariances, sum(pulls))
+        made = {"means": means, "covariances": covariances}
+        return {name: first[name] if name in held else array for name, array in made.items()}
+
+    def _inverse(self, covariances):
+        if not self.matrices:
+            return 1.0 / covariances
+        inverse = np.linalg.inv(covariances)
+        return 0.5 * (inverse + np.swapaxes(inverse, -1, -2))
+
+    def _applied(self, matrices, vectors):
+        """Matrices, or variances, times the vector of each component."""
+        if self.matrices:
+            return (matrices @ vectors[..., None])[..., 0]
+        return matrices.reshape(len(vectors), -1) * vectors
+
     def _pooled_log_det(self, packed, h, other, shares):
         """``log det`` of the covariance of ``h`` and each ``h'`` together, of shares 1-s and s."""
         raise NotImplementedError

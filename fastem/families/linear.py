@@ -9,6 +9,7 @@ import numpy as np
 from ..drawing import check_drawable
 from ..kernels.families import linear as kernels
 from ..kernels.families.linear import Linear, Shaped, refresh_linear, refresh_shaped
+from ..log_linear import geometric_mean, log_mean, weighted_sum
 from .sums import NaturalFamily, outcomes_missed
 from .support import check_counts, first_wrong, is_count, no_negatives
 
@@ -113,6 +114,9 @@ class Poisson(_LinearFamily):
     def start(self, centers):
         return {"rates": np.maximum(centers, 1e-3)}
 
+    def log_linear_parameters(self, parameters, alphas, held):
+        return {"rates": np.exp(log_mean([p["rates"] for p in parameters], alphas))}
+
     def draw(self, parameters, labels, rng, horizon=None):
         return rng.poisson(parameters["rates"][labels])
 
@@ -143,6 +147,10 @@ class Bernoulli(_LinearFamily):
     def draw(self, parameters, labels, rng, horizon=None):
         p = parameters["probabilities"][labels]
         return (rng.random(p.shape) < p).astype(float)
+
+    def log_linear_parameters(self, parameters, alphas, held):
+        both = [np.stack([1.0 - p["probabilities"], p["probabilities"]], -1) for p in parameters]
+        return {"probabilities": geometric_mean(both, alphas)[..., 1]}
 
 
 class Multinomial(_LinearFamily):
@@ -200,6 +208,9 @@ class Multinomial(_LinearFamily):
         n_components, n_columns = parameters["probabilities"].shape
         return n_components * (n_columns - 1)
 
+    def log_linear_parameters(self, parameters, alphas, held):
+        return {"probabilities": geometric_mean([p["probabilities"] for p in parameters], alphas)}
+
 
 class Exponential(_LinearFamily):
     """Waiting times: each column is exponential. Parameters: ``scales`` (K, D), the means."""
@@ -219,6 +230,9 @@ class Exponential(_LinearFamily):
 
     def draw(self, parameters, labels, rng, horizon=None):
         return rng.exponential(parameters["scales"][labels])
+
+    def log_linear_parameters(self, parameters, alphas, held):
+        return {"scales": 1.0 / weighted_sum([1.0 / p["scales"] for p in parameters], alphas)}
 
 
 class _ShapedFamily(_LinearFamily):
@@ -252,6 +266,13 @@ class Gamma(_ShapedFamily):
     def draw(self, parameters, labels, rng, horizon=None):
         return rng.gamma(parameters["shapes"][labels], parameters["scales"][labels])
 
+    def log_linear_parameters(self, parameters, alphas, held):
+        self._none_held(held)
+        return {
+            "shapes": weighted_sum([p["shapes"] for p in parameters], alphas),
+            "scales": 1.0 / weighted_sum([1.0 / p["scales"] for p in parameters], alphas),
+        }
+
 
 class Beta(_ShapedFamily):
     """Columns between 0 and 1, each beta. Parameters: ``alphas`` and ``betas`` (K, D)."""
@@ -278,3 +299,10 @@ class Beta(_ShapedFamily):
         drawn = rng.beta(parameters["alphas"][labels], parameters["betas"][labels])
         # A draw within half an ulp of an end is rounded onto it, where there is no density.
         return np.clip(drawn, np.nextafter(0.0, 1.0), np.nextafter(1.0, 0.0))
+
+    def log_linear_parameters(self, parameters, alphas, held):
+        self._none_held(held)
+        return {
+            name: weighted_sum([p[name] for p in parameters], alphas)
+            for name in self.parameter_names
+        }

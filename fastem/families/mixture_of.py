@@ -9,6 +9,7 @@ from scipy.special import xlogy
 
 from .. import checks
 from ..kernels.families import mixture_of as kernels
+from ..log_linear import chosen, log_mean
 from ..matching import MOST, all_orders, matched
 from .base import Family
 
@@ -341,6 +342,29 @@ class MixtureOf(Family):
             self.kind.pack({name: parameters[name][k] for name in self.kind.parameter_names})
             for k in range(len(packed.weights))
         ]
+
+    def log_linear(self, packs, alphas, horizon=None, fixed=()):
+        members = self.member.log_linear(
+            [packed.members for packed in packs], alphas, horizon, self._inner_fixed(fixed)
+        )
+        weights, _ = chosen(
+            [packed.weights for packed in packs], alphas,
+            self._member_costs(members, packs, alphas, horizon), fixed=self.weights_name in fixed,
+        )  # fmt: skip
+        parameters = self.unpack(packs[0]._replace(members=members))
+        return self.pack({**parameters, self.weights_name: weights})
+
+    def _member_costs(self, members, packs, alphas, horizon):
+        inner = [packed.members for packed in packs]
+        costs = self.member.log_linear_costs(members, inner, alphas, horizon)
+        return costs.reshape(-1, self.n_members)
+
+    def log_linear_costs(self, packed, packs, alphas, horizon=None):
+        costs = self._member_costs(packed.members, packs, alphas, horizon)
+        logs = log_mean([other.weights for other in packs], alphas)
+        with np.errstate(invalid="ignore"):
+            parts = packed.weights * (packed.logarithms - logs + costs)
+        return np.where(packed.weights > 0, parts, 0.0).sum(axis=1)
 
     def log_joint(self, blocks, mass, packed):
         counts = self._counts(blocks, packed)

@@ -274,6 +274,16 @@ class Product(Family):
     def cross(self, packed, other, horizon=None):
         return sum(self._each("cross", packed, other, self._horizons(horizon)))
 
+    def log_linear(self, packs, alphas, horizon=None, fixed=()):
+        each = [list(member) for member in zip(*packs, strict=True)]
+        more = self._all(alphas), self._horizons(horizon), self._fixed(fixed)
+        return tuple(self._each("log_linear", each, *more))
+
+    def log_linear_costs(self, packed, packs, alphas, horizon=None):
+        each = [list(member) for member in zip(*packs, strict=True)]
+        horizons = self._horizons(horizon)
+        return sum(self._each("log_linear_costs", packed, each, self._all(alphas), horizons))
+
     def rules_out(self, blocks, mass, packed):
         return any(self._each("rules_out", self._split(blocks), self._all(mass), packed))
 

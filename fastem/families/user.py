@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import checks
 from ..kernels.families.linear import READY, Linear
+from ..log_linear import weighted_sum
 from ..waiting import NotEnoughData
 from .sums import NaturalFamily
 
@@ -127,6 +128,9 @@ class ExponentialFamily(NaturalFamily):
 
     def cross(self, packed, other, horizon=None):
         return packed.expected @ other.natural.T + other.offsets
+
+    def log_linear_parameters(self, parameters, alphas, held):
+        return {"natural": weighted_sum([p["natural"] for p in parameters], alphas)}
 
     def maximize(self, blocks, mass, packed, fixed=()):
         self.check_blocks(blocks, packed)

@@ -27,6 +27,7 @@ from ..revival import revival
 from ..statistics import Expectation, Iterated, Learned, Statistics
 from .checks import admit_sequences, check_possible, check_values
 from .few import Few, are_few
+from .log_linear import absorbing_chain, chain_of_lengths
 from .passes import Pass
 
 __all__ = ["HMMModel"]
@@ -280,6 +281,22 @@ class HMMModel(Components, Model):
         # A state that ends sequences is matched to one that does.
         allowed = self.absorbing[:, None] == other.absorbing[None, :]
         return Gains(pairs, leaving[:, None] * self.transmat, logs, allowed)
+
+    def log_linear(self, models, alphas, horizon=None) -> HMMModel:
+        """The model of least ``Σ α_m Δ(Θ̃, Θ_m)``."""
+        for model in models:
+            self.check_same_order(model)
+        size, packs = self._family_horizon(horizon), [model.packed for model in models]
+        packed = self.family.log_linear(packs, alphas, size, self.fixed)
+        costs = self.family.log_linear_costs(packed, packs, alphas, size)
+        chains = [model.startprob for model in models], [model.transmat for model in models]
+        lengths = self._lengths(horizon)
+        if lengths is None:
+            chain = absorbing_chain(*chains, alphas, costs, self.absorbing, self.fixed)
+        else:
+            chain = chain_of_lengths(*chains, alphas, costs, lengths.survival(), self.fixed)
+        startprob, transmat = map(np.ascontiguousarray, map(normalized, chain))
+        return self._copied(startprob=startprob, transmat=transmat, packed=packed, told_dead=set())
 
     def reordered(self, order) -> HMMModel:
         """The same model with its states in another order."""

@@ -28,6 +28,7 @@ from .alignment import nearest_basis
 from .checks import AXES, NAMES
 from .constrained import constrained_regression
 from .data import Observations, as_observations, as_table
+from .log_linear import log_linear_system
 from .sums import moments_of_sums, sums_of_moments
 
 __all__ = ["NAMES", "KalmanModel", "NoDensityError", "no_density"]
@@ -224,6 +225,18 @@ class KalmanModel(Model):
         returned.
         """
         return nearest_basis(self, other, horizon)
+
+    def log_linear(self, models, alphas, horizon=None) -> KalmanModel:
+        """The model of least ``Σ α_m Δ(Θ̃, Θ_m)``, by iteration."""
+        for model in models:
+            checks.check_constant(model.parameters)
+        shapes = {NAMES[name]: shape for name, shape in self.shapes.items()}
+        return self._with(
+            log_linear_system(
+                [model.system for model in models], alphas, self._lengths(horizon).survival(),
+                self.held, shapes,
+            )
+        )  # fmt: skip
 
     def draw(self, n_samples, rng, horizon=None) -> Observations:
         """Sequences from the model; ``horizon`` is their length, or :class:`~fastem.Lengths`."""

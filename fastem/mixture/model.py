@@ -223,6 +223,14 @@ class MixtureModel(WeightedComponents, Model):
         itself = np.diag(self.matching_gains(self, horizon).pairs)
         return itself[:, None] - self.matching_gains(other, horizon).pairs
 
+    def log_linear(self, models, alphas, horizon=None) -> MixtureModel:
+        """The model of least ``Σ α_m Δ(Θ̃, Θ_m)``: natural parameters are averaged."""
+        packs = [model.packed for model in models]
+        packed = self.family.log_linear(packs, alphas, horizon, self.fixed)
+        costs = self.family.log_linear_costs(packed, packs, alphas, horizon)
+        weights = self._log_linear_weights(models, alphas, costs)
+        return self._copied(weights=weights, packed=packed, told_dead=set())
+
     def reordered(self, order) -> MixtureModel:
         """The same model with its components in another order."""
         parameters = self.family.reorder(self.family.unpack(self.packed), order)

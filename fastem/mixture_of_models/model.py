@@ -10,9 +10,10 @@ import operator
 import numpy as np
 from scipy.special import logsumexp
 
-from .. import checks
+from .. import algebra, checks
 from ..components import Gains, WeightedComponents
 from ..kernels.mixture.online import LEAST_SHARE
+from ..log_linear import NothingInCommon, weighted_sum
 from ..model import Model
 from ..statistics import Expectation, Statistics, join, mix_horizons, split
 
@@ -222,6 +223,22 @@ class ModelMixture(WeightedComponents, Model):
 
     def without_noise(self) -> ModelMixture:
         return self._with_members(self._each("without_noise"))
+
+    def log_linear(self, models, alphas, horizon=None) -> ModelMixture:
+        """The model of least ``Σ α_m Δ(Θ̃, Θ_m)``: each member is that of the members."""
+        horizons, partners = self._horizons(horizon), zip(*(m.members for m in models), strict=True)
+        members, costs = [], []
+        for own, theirs, size in zip(self.members, partners, horizons, strict=True):
+            try:
+                member = own.log_linear(theirs, alphas, size)
+            except NothingInCommon:
+                members.append(own)
+                costs.append(np.inf)
+                continue
+            members.append(member)
+            each = [algebra.divergence(member, other, size) for other in theirs]
+            costs.append(weighted_sum(each, alphas))
+        return self._with(self._log_linear_weights(models, alphas, np.array(costs)), members)
 
     # Alignment: see Components ------------------------------------------------------------------
 
