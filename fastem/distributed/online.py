@@ -28,7 +28,7 @@ _NO_STEP = 1e-300
 def fit_online(
     model: Estimator,
     data,
-    sync_every: int = 5000,
+    sync_every: int | None = 5000,
     mode: str = "sync",
     combine: str = "entropic",
     *,
@@ -51,9 +51,11 @@ def fit_online(
         as in :func:`fit`.
     data : Dask array, bag or data frame, or list of delayed blocks or futures
         As for :func:`fit`.
-    sync_every : int, default=5000
+    sync_every : int or None, default=5000
         The number of observations (rows, sequences, documents) that a worker learns from between
-        two combinations.
+        two combinations. None: models are combined once, at the end, when each worker has learned
+        from all of its shard. This needs the least communication; but workers that meet few
+        observations of a component learn it from these alone.
     mode : {'sync', 'async'}, default='sync'
         ``'sync'`` waits for all workers and combines their models. ``'async'`` uses each model as
         it arrives: it replaces the last model of the same shard, the models of all shards are
@@ -84,9 +86,8 @@ def fit_online(
     """
     _check_choice("mode", mode, ("sync", "async"))
     _check_choice("combine", combine, ("entropic", "average"))
-    counts = {"sync_every": sync_every, "n_shards": 1 if n_shards is None else n_shards}
-    for name, value in counts.items():
-        if not isinstance(value, Integral) or value < 1:
+    for name, value in (("sync_every", sync_every), ("n_shards", n_shards)):
+        if value is not None and (not isinstance(value, Integral) or value < 1):
             raise ValueError(f"{name} must be a whole number, 1 or more; got {value!r}.")
     given = {"sample_weight": sample_weight, "cut_off": cut_off}
     with (
@@ -107,14 +108,15 @@ class _OnlinePass:
 
     def __init__(self, model, shards, sync_every, entropic, callback):
         self.model, self.shards, self.entropic = model, shards, entropic
-        self.sync_every, self.callback = sync_every, callback
+        self.sync_every, self.callback = sync_every or max(*shards.sizes, 1), callback
         self.done = 0
         # Workers set a model into a copy of this estimator, which is sent once.
         template = copy.copy(model)
         template.n_jobs = shards.n_jobs
         # A learning rate is that of a whole batch. Without batch_size a batch is what a worker
-        # learns from between two combinations; a smaller last one moves the model less.
-        template.batch_size = model.batch_size or sync_every
+        # learns from between two combinations, or as large as those of a stream; a smaller last
+        # one moves the model less.
+        template.batch_size = model.batch_size or sync_every or model._stream_batch
         self.template = shards.client.compute(broadcast(template), optimize_graph=False)
         present = model._model()
         self.progress = Progress(present, model._memory_of(present), model._clock)

@@ -355,6 +355,29 @@ def test_online_is_the_same_as_on_one_machine(client, name, combine):
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.parametrize("batch_size", [20, None])
+def test_models_are_combined_once_at_the_end(client, mode, batch_size):
+    X = np.concatenate([points(), points()])[:4000]
+
+    def make():
+        return mixture(learning_rate=0.1, batch_size=batch_size)
+
+    merge = partial(fastem.combine, align=False)
+    # Without a batch_size, a batch is that of a stream.
+    begin = begun(make, X).set_params(batch_size=batch_size or 1000)
+    here = simulate(begin, [X[:2400], X[2400:]], len(X), merge)
+    seen = []
+    there = fit_online(
+        make(), da.from_array(X, chunks=((2400, 1600), -1)), None, mode, n_shards=2,
+        callback=lambda model, n: seen.append(n), client=client,
+    )  # fmt: skip
+    assert_same(there, here, rtol=1e-9)
+    assert there.n_observations_ == len(X)
+    assert there.batch_size == batch_size
+    assert len(seen) == (2 if mode == "sync" else 3)
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
 def test_a_last_portion_of_one_row_has_the_influence_of_one(client, mode):
     X = np.concatenate([points(), points()])[:2001]
 
