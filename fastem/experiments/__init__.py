@@ -12,7 +12,7 @@ from .result import Result, Size
 __all__ = ["NAMES", "Size", "reproduce"]
 
 #: In the order of the paper. Each is a module with ``run(size, data_folder, bars, done)``, which
-#: yields its results, but for those whose names are in ``done``.
+#: yields its results, but for those whose names are in ``done``; ``names(size)`` are all of them.
 NAMES = ("hmm", "kalman", "dirichlet", "mixture")
 
 
@@ -43,21 +43,21 @@ def reproduce(
 
     results = []
     for name in names:
-        kept = _kept(name, size, folder) if resume else []
+        experiment = import_module(f".{name}", __name__)
+        kept = _kept(name, experiment.names(size), size, folder) if resume else []
         for result in kept:
-            print(f"\n{report.claims_table(result)}\n  (kept from before)")
+            print(f"{result.heading}: kept from before")
         results += kept
         begun = perf_counter()
-        experiment = import_module(f".{name}", __name__)
         done = {result.name for result in kept}
         for result in experiment.run(size, data_folder, bars, done):
             result.seconds = perf_counter() - begun
             begun = perf_counter()
-            print(f"\n{report.claims_table(result)}")
             written = ", ".join(path.name for path in report.write(result, folder))
-            print(f"  wrote {written}", flush=True)
+            print(f"{result.heading}: {result.seconds:.0f} s, wrote {written}", flush=True)
             results.append(result)
-    print(f"\nwrote {report.write_page(results, folder)}")
+    page = report.write_page(results, folder)
+    print(f"\n{report.summary(results)}\n\nFigures and numbers: {page}")
     return results
 
 
@@ -68,10 +68,12 @@ def bars(total: int, name: str):
     return tqdm(total=total, desc=name, leave=False)
 
 
-def _kept(name, size, folder):
+def _kept(name, wanted, size, folder):
+    """Results that are there already, in the order in which they are wanted."""
     kept = []
-    for path in sorted(folder.glob(f"{name}*.json")):
-        result = Result.from_json(path.read_text(encoding="utf-8"))
-        if (result.experiment, result.size, result.n_starts) == (name, *size):
-            kept.append(result)
+    for path in (folder / f"{result}.json" for result in wanted):
+        if path.exists():
+            result = Result.from_json(path.read_text(encoding="utf-8"))
+            if (result.experiment, result.size, result.n_starts) == (name, *size):
+                kept.append(result)
     return kept

@@ -52,7 +52,7 @@ def _draw(figure: Figure):
     for number, curve in enumerate(shown):
         before = len(shown) - 1 - number
         # Curves that lie on each other are both seen: the later ones are thinner.
-        color, width = COLORS[before % len(COLORS)], 1.8 + 1.4 * before
+        color, width = COLORS[before % len(COLORS)], 1.8 + 0.6 * before
         x, mean, spread = np.array(curve.x, float), curve.mean, curve.spread
         if figure.log_x:
             # The start is at zero, which has no logarithm.
@@ -82,19 +82,24 @@ def _draw(figure: Figure):
     for side in ("left", "bottom"):
         axes.spines[side].set_color("#9ca3af")
     axes.tick_params(colors=INK, labelsize=9)
-    axes.legend(frameon=False, fontsize=9, labelcolor=INK)
+    # The last curve drawn, which is ours, comes first.
+    handles, labels = axes.get_legend_handles_labels()
+    order = [*range(len(shown) - 1, -1, -1), *range(len(shown), len(handles))]
+    axes.legend(
+        [handles[n] for n in order], [labels[n] for n in order],
+        frameon=False, fontsize=9, labelcolor=INK,
+    )  # fmt: skip
     return canvas
 
 
 def _limits(figure, shown):
-    """From the lowest to the highest loss, a start that is far above left out if it must be."""
-    means = np.concatenate([curve.mean for curve in shown] + [[lv.mean for lv in figure.levels]])
-    low = min(float((curve.mean - curve.spread).min()) for curve in shown)
-    low = min(low, float(means.min()))
-    high = float(max((c.mean + c.spread).max() for c in shown))
-    rest = [c.mean[1:] + c.spread[1:] for c in shown] + [[lv.mean for lv in figure.levels]]
-    usual = float(np.quantile(np.concatenate(rest), 0.98))
-    if high - low > 4 * (usual - low):
-        high = low + 1.6 * (usual - low)
+    """From the lowest to the highest loss; a start far above all that is compared is cut off."""
+    levels = [level.mean for level in figure.levels]
+    low = min([float((curve.mean - curve.spread).min()) for curve in shown] + levels)
+    high = max([float((curve.mean + curve.spread).max()) for curve in shown] + levels)
+    ends = [float(curve.mean[-1] + curve.spread[-1]) for curve in shown]
+    compared = max(levels + ends)
+    if levels and high - low > 4 * (compared - low):
+        high = low + 4 * (compared - low)
     margin = 0.05 * (high - low) or 1.0
     return low - margin, high + margin

@@ -9,7 +9,7 @@ import numpy as np
 
 from .result import Level
 
-__all__ = ["batch_levels", "batch_losses", "online_losses", "places"]
+__all__ = ["batch_levels", "batch_losses", "distance", "online_losses", "places"]
 
 
 def places(n: int, count: int = 50) -> list[int]:
@@ -48,3 +48,8 @@ def online_losses(estimator, X, data, at: list[int], **settings) -> list[float]:
         estimator.partial_fit(X[begin:end])
         losses.append(loss(estimator._model(), data))
     return losses
+
+
+def distance(found: dict[float, float], printed: dict[float, float]) -> float:
+    """How far last losses are from printed ones: the mean of ``|ln(found/printed)|``."""
+    return float(np.mean([abs(np.log(found[eta] / loss)) for eta, loss in printed.items()]))

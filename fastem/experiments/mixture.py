@@ -20,7 +20,7 @@ from . import datasets
 from .claims import never_above
 from .result import Claim, Curve, Figure, Result, Size
 
-__all__ = ["SETTINGS", "Setting", "run"]
+__all__ = ["SETTINGS", "Setting", "names", "run"]
 
 
 class Setting(NamedTuple):
@@ -149,17 +149,26 @@ def train(X, setting: Setting, merge, seed: int, bar) -> list[float]:
     return losses
 
 
+def settings(size: Size) -> list[Setting]:
+    """The data sets of that size."""
+    chosen = ("synthetic", "digits")
+    if size.full:
+        chosen = ("fashion-mnist", "cifar-10", "covtype")
+    elif size.quick:
+        chosen = ("synthetic",)
+    return [SETTINGS[name] for name in chosen]
+
+
+def names(size: Size) -> list[str]:
+    """The names of the results."""
+    return [f"mixture-{setting.name}" for setting in settings(size)]
+
+
 def run(size: Size, data_folder, bars, done=()):
     """Both ways of merging, from several starts; yields a result for each data set."""
-    names = ("synthetic", "digits")
-    if size.full:
-        names = ("fashion-mnist", "cifar-10", "covtype")
-    elif size.quick:
-        names = ("synthetic",)
-    for name in names:
-        if f"mixture-{name}" in done:
+    for setting, name in zip(settings(size), names(size), strict=True):
+        if name in done:
             continue
-        setting = SETTINGS[name]
         X = load(setting, data_folder)
         n_syncs = -(-(len(X) // setting.n_machines) // setting.sync_every)
         losses = {"entropic": [], "averaging": []}
@@ -176,18 +185,21 @@ def report(size: Size, setting: Setting, X, losses) -> Result:
     entropic, averaging = (Curve(label, steps, found) for label, found in losses.items())
     gap = averaging.final - entropic.final
     claims = [
-        never_above(entropic, averaging, "synchronization"),
+        never_above(entropic, averaging, "synchronization", "a consistently better performance"),
         Claim(
             "entropic combining ends at a lower loss than averaging",
             f"{entropic.final:.3f} against {averaging.final:.3f}, {_by(gap)}",
             bool(gap > 0),
+            "a lower negative log-likelihood of the final model on Fashion-MNIST and Covtype",
+            "a lower last loss",
         ),
         Claim(
-            "entropic combining converges faster (held: a lower loss after the first "
-            "synchronization)",
+            "entropic combining converges faster than averaging",
             f"{entropic.mean[1]:.3f} against {averaging.mean[1]:.3f}, "
             f"{_by(averaging.mean[1] - entropic.mean[1])}",
             bool(entropic.mean[1] < averaging.mean[1]),
+            "a faster convergence to a better solution",
+            "a lower loss after the first synchronization",
         ),
     ]
     title = f"{setting.title}: M = {setting.n_machines}, K = {setting.n_components}"

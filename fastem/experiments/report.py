@@ -2,30 +2,72 @@
 
 from __future__ import annotations
 
+import textwrap
 from html import escape
 from pathlib import Path
 
 from .. import __version__
 from .result import Claim, Figure, Result
 
-__all__ = ["claims_table", "write", "write_page"]
+__all__ = ["grouped", "summary", "tally", "write", "write_page"]
 
 
-def claims_table(result: Result, width: int = 100) -> str:
-    """The claims as a table for the screen."""
-    starts = f"{result.n_starts} start{'s' if result.n_starts > 1 else ''}"
-    lines = [f"{result.title} ({starts}, {result.seconds:.0f} s)"]
-    for claim in result.claims:
-        mark = "held    " if claim.held else "NOT held"
-        lines += _wrap(f"  {mark}  ", claim.text, width)
-        lines += _wrap("            → ", claim.measured, width)
-    return "\n".join(lines)
+def grouped(results: list[Result]) -> list[list[Result]]:
+    """Results of the same data side by side: the readings of one experiment, the main one first."""
+    titles = dict.fromkeys(result.title for result in results)
+    return [
+        sorted((r for r in results if r.title == title), key=lambda result: not result.main)
+        for title in titles
+    ]
+
+
+def tally(results: list[Result]) -> str:
+    """How many claims held: with the main readings, and with the others."""
+    main = [result for result in results if result.main]
+    others = [result for result in results if not result.main]
+    if not others:
+        return f"{_held(main)} claims held"
+    if not main:
+        return f"with other readings, {_held(others)} claims held"
+    return f"{_held(main)} claims held with main readings, {_held(others)} with other readings"
+
+
+def _held(results):
+    return f"{sum(r.n_held for r in results)} of {sum(len(r.claims) for r in results)}"
+
+
+def summary(results: list[Result], width: int = 100) -> str:
+    """For each experiment its claims: what the paper says, what was found, and whether it held."""
+    lines = ["What the paper claims, what it says, and what was found here"]
+    if any(result.reading for result in results):
+        lines += textwrap.wrap(
+            "The paper leaves open from what models its synthetic data come and where learning "
+            "starts. Such an experiment is run with two readings: first the main one, which is "
+            "closer to the paper's numbers.",
+            width,
+        )
+    for group in grouped(results):
+        starts = f"{group[0].n_starts} start{'s' if group[0].n_starts > 1 else ''}"
+        lines += ["", f"{group[0].title} ({starts})"]
+        labels = [result.reading or "found" for result in group]
+        room = max(len("the paper"), *map(len, labels)) + 2
+        for n, claim in enumerate(group[0].claims):
+            lines += _wrap("  * ", claim.text, width)
+            said = f"{claim.paper} [held here if: {claim.rule}]" if claim.rule else claim.paper
+            if said:
+                lines += _wrap(f"    {'the paper':<{room + 10}}", said, width)
+            for label, result in zip(labels, group, strict=True):
+                found = result.claims[n]
+                mark = "held" if found.held else "NOT held"
+                lines += _wrap(f"    {label:<{room}}{mark:<10}", found.measured, width)
+    return "\n".join([*lines, "", *textwrap.wrap(f"In all: {tally(results)}.", width)])
 
 
 def _wrap(begin, text, width):
-    import textwrap
-
-    return textwrap.wrap(text, width, initial_indent=begin, subsequent_indent=" " * len(begin))
+    # "η₀ = 1" stays on one line.
+    text = text.replace(" = ", "\u00a0=\u00a0").replace(" %", "\u00a0%")
+    lines = textwrap.wrap(text, width, initial_indent=begin, subsequent_indent=" " * len(begin))
+    return [line.replace("\u00a0", " ") for line in lines]
 
 
 def write(result: Result, folder: Path) -> list[Path]:
@@ -67,13 +109,6 @@ main { max-width: 1080px; margin: 0 auto; padding: 48px 24px 64px; }
 h1 { font-size: 32px; line-height: 1.2; margin: 0 0 8px; letter-spacing: -0.01em; }
 h2 { font-size: 21px; margin: 0; letter-spacing: -0.005em; }
 .lead { color: var(--soft); margin: 0 0 28px; max-width: 46em; }
-nav { display: grid; grid-template-columns: repeat(auto-fill, minmax(240px, 1fr)); gap: 12px;
-      margin: 0 0 36px; }
-nav a { background: var(--paper); border: 1px solid var(--line); border-radius: 10px;
-        padding: 12px 16px; color: inherit; text-decoration: none; display: block; }
-nav a:hover { border-color: var(--link); }
-nav b { display: block; font-size: 15px; font-weight: 600; line-height: 1.35; }
-nav span { color: var(--soft); font-size: 13.5px; }
 section { background: var(--paper); border: 1px solid var(--line); border-radius: 14px;
           padding: 28px 32px; margin: 0 0 28px; }
 header { display: flex; justify-content: space-between; align-items: baseline; gap: 16px;
@@ -93,6 +128,12 @@ td:last-child { width: 40%; font-variant-numeric: tabular-nums; }
               font-weight: 600; white-space: nowrap; }
 .held { color: var(--held); background: var(--held-ground); }
 .not { color: var(--not); background: var(--not-ground); }
+.overview td:first-child { width: 30%; }
+.overview td:nth-child(2) { width: 24%; }
+.overview td:last-child { width: 46%; }
+.overview td div + div { margin-top: 8px; }
+small { color: var(--soft); }
+a { color: var(--link); }
 details { margin-top: 16px; border-top: 1px solid var(--line); padding-top: 12px; }
 summary { cursor: pointer; color: var(--link); font-size: 15px; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 6px 20px; margin: 14px 0 0;
@@ -111,12 +152,13 @@ footer { color: var(--soft); font-size: 13.5px; }
 
 def page(results: list[Result]) -> str:
     """The page as text."""
-    held = sum(claim.held for result in results for claim in result.claims)
-    total = sum(len(result.claims) for result in results)
     sizes = sorted({result.size for result in results})
     lead = (
-        f"{held} of {total} claims held. Each is shown with the number that was measured; the "
-        "curves are means over random starts, the bands one standard deviation on either side."
+        "What the paper claims, what it says, and what was found here. It leaves open from what "
+        "models its synthetic data come and where learning starts; such an experiment is run with "
+        "two readings: first the main one, which is closer to the paper's numbers. Curves are "
+        "means over random starts, the bands one standard deviation on either side. In all: "
+        f"{tally(results)}."
     )
     return f"""<!doctype html>
 <html lang="en">
@@ -130,8 +172,8 @@ def page(results: list[Result]) -> str:
 <main>
 <h1>Divergence-based online EM: the experiments</h1>
 <p class="lead">{escape(lead)}</p>
-<nav>{"".join(_entry(result) for result in results)}</nav>
-{"".join(_section(result) for result in results)}
+{"".join(_overview(group) for group in grouped(results))}
+{"".join(_section(result) for group in grouped(results) for result in group)}
 <footer>Made by fastem {__version__}, size: {escape(", ".join(sizes))}. The raw curves are in the
 JSON files beside this page.</footer>
 </main>
@@ -140,11 +182,25 @@ JSON files beside this page.</footer>
 """
 
 
-def _entry(result):
-    held = sum(claim.held for claim in result.claims)
+def _overview(group):
+    """The claims of an experiment, with what each reading found."""
+    head = "".join(f"<th>{name}</th>" for name in ("claim", "the paper", "found"))
+    rows = []
+    for n, claim in enumerate(group[0].claims):
+        rule = f"<br><small>held if: {escape(claim.rule)}</small>" if claim.rule else ""
+        found = "".join(
+            f"<div>{_mark(result.claims[n])} "
+            + (f'<a href="#{escape(result.name)}">{escape(result.reading or "see below")}</a>: ')
+            + f"{escape(result.claims[n].measured)}</div>"
+            for result in group
+        )
+        rows.append(
+            f"<tr><td>{escape(claim.text)}{rule}</td><td>{escape(claim.paper)}</td>"
+            f"<td>{found}</td></tr>"
+        )
     return (
-        f'<a href="#{escape(result.name)}"><b>{escape(result.title)}</b>'
-        f"<span>{held} of {len(result.claims)} claims held</span></a>"
+        f'<section class="overview"><header><h2>{escape(group[0].title)}</h2></header>'
+        f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></section>"
     )
 
 
@@ -152,7 +208,7 @@ def _section(result: Result) -> str:
     starts = f"{result.n_starts} random start{'s' if result.n_starts > 1 else ''}"
     return f"""
 <section id="{escape(result.name)}">
-<header><h2>{escape(result.title)}</h2><span>{starts}, {result.seconds:.0f} s</span></header>
+<header><h2>{escape(result.heading)}</h2><span>{starts}, {result.seconds:.0f} s</span></header>
 {"".join(_figure(figure) for figure in result.figures)}
 <table><thead><tr><th></th><th>claim</th><th>measured</th></tr></thead>
 <tbody>{"".join(_claim(claim) for claim in result.claims)}</tbody></table>
@@ -175,9 +231,13 @@ def _figure(figure: Figure) -> str:
     return f"<figure>{drawing}<figcaption>{escape(figure.caption)}</figcaption></figure>"
 
 
+def _mark(claim: Claim) -> str:
+    return '<span class="held">held</span>' if claim.held else '<span class="not">not held</span>'
+
+
 def _claim(claim: Claim) -> str:
-    mark = '<span class="held">held</span>' if claim.held else '<span class="not">not held</span>'
-    return f"<tr><td>{mark}</td><td>{escape(claim.text)}</td><td>{escape(claim.measured)}</td></tr>"
+    cells = (_mark(claim), escape(claim.text), escape(claim.measured))
+    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
 
 
 def _numbers(figure: Figure) -> str:

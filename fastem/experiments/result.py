@@ -82,16 +82,24 @@ class Figure:
 
 @dataclass
 class Claim:
-    """What the paper says, what was measured, and whether it held."""
+    """What is claimed, what was measured, and whether it held.
+
+    ``paper`` is what the paper says of it, and ``rule`` when it counts as held: that is our choice.
+    """
 
     text: str
     measured: str
     held: bool
+    paper: str = ""
+    rule: str = ""
 
 
 @dataclass
 class Result:
-    """One experiment, on one set of data."""
+    """One experiment, on one set of data, with one reading of what the paper leaves open.
+
+    ``reading`` is empty where there is only one; ``main`` tells which of several comes first.
+    """
 
     name: str
     experiment: str
@@ -103,6 +111,18 @@ class Result:
     claims: list[Claim]
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    reading: str = ""
+    main: bool = True
+
+    @property
+    def heading(self) -> str:
+        """The title, with the reading."""
+        return f"{self.title}: {self.reading}" if self.reading else self.title
+
+    @property
+    def n_held(self) -> int:
+        """How many claims held."""
+        return sum(claim.held for claim in self.claims)
 
     def to_json(self) -> str:
         """Everything, to be read back by :meth:`from_json`."""
