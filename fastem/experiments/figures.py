@@ -70,7 +70,8 @@ def _draw(figure: Figure):
         axes.set_xticks([0.5, *decades], ["0", *(f"{n:,}" for n in decades)])
         axes.xaxis.set_minor_locator(NullLocator())
     else:
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        several = max(max(curve.x) for curve in shown) > 2
+        axes.xaxis.set_major_locator(MaxNLocator(integer=several))
     axes.set_ylim(*_limits(figure, shown))
     axes.set_xlabel(figure.x_label, color=INK)
     axes.set_ylabel(figure.y_label, color=INK)
@@ -99,7 +100,7 @@ def _limits(figure, shown):
     high = max([float((curve.mean + curve.spread).max()) for curve in shown] + levels)
     ends = [float(curve.mean[-1] + curve.spread[-1]) for curve in shown]
     compared = max(levels + ends)
-    if levels and high - low > 4 * (compared - low):
-        high = low + 4 * (compared - low)
+    if levels and high - low > 6 * (compared - low):
+        high = low + 6 * (compared - low)
     margin = 0.05 * (high - low) or 1.0
     return low - margin, high + margin

@@ -200,7 +200,7 @@ def report(size, reading, name, X, at, online, gradient, inline, batch) -> Resul
         stable(list(curves.values()), 7.0, "77.17 and 72.27 for η₀ = 0.1 and 1: 6.8 % apart"),
         Claim(
             "the gradient-based learner ends higher than online EM, even at its best rate",
-            f"{climb.final:.2f} at best against {chosen.final:.2f}; "
+            f"{climb.final:.3f} at best against {chosen.final:.3f}; "
             f"{max(c.final for c in climbs):,.2f} with its worst rate",
             bool(climb.final > chosen.final),
             "83.84 at best",
