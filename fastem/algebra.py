@@ -2,8 +2,8 @@
 
 A model is a value with four functions (see :mod:`fastem.model`): ``expect`` S(V|Θ), ``own`` S(Θ),
 ``maximize`` M and ``log_joint`` Q. Everything below consists of these, and of the fact that
-statistics add and scale. There are two loops, :func:`fit` and :func:`learn`, and estimators on one
-machine or on many run these two.
+statistics add and scale. There are three loops, :func:`fit`, :func:`incremental` and :func:`learn`,
+and estimators on one machine or on many run these.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 
 from . import checks
 from .data.batches import batch_of_weight
+from .data.blocks import blocks_of
 from .data.remote import Remote
 from .learning_rate import Clock, batch_weights, rates, schedule, step_size
 from .statistics import Expectation, Learned, Statistics
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from .stopping import StoppingRule
 
 __all__ = ["Fitted", "NoDivergence", "Progress", "align", "average", "batch", "checked_steps",
-           "combine", "combine_aligned", "divergence", "expect", "fit", "learn",
+           "combine", "combine_aligned", "divergence", "expect", "fit", "incremental", "learn",
            "natural_gradient", "online", "own_by_simulation", "singleton_divergences",
            "step", "step_loss", "take_steps", "upper_bound"]  # fmt: skip
 
@@ -132,6 +133,93 @@ def _iterate(model, data, stopping, prior):
                 taken = model.iterate(data, Limit(number), prior)
             return taken.model, expectation, number, True
     return taken.model, expectation, n_steps, False
+
+
+# Incremental EM --------------------------------------------------------------------------------
+
+
+def incremental(
+    model: Model, data, stopping: StoppingRule, maximize: Callable | None = None, prior=None,
+    n_blocks: int | None = None, *, keep_start: bool = True,
+) -> Fitted:  # fmt: skip
+    """Incremental EM (Neal and Hinton): ``S_b ← S(V_b|Θ)`` of one block, ``Θ ← M(Σ_b n_b S_b)``.
+
+    An iteration is a pass over all blocks, with an M-step after each. The stopping rule is told the
+    free energy at the last E-step of the pass,
+
+    ``F = Σ_b n_b (log p(V_b|Θ_b) - Q(S_b, Θ_b) + Q(S_b, Θ)) / Σ_b n_b``,
+
+    where ``Θ_b`` is the model of the last E-step of block b, and ``Θ`` the present one. It never
+    falls, it is never more than the mean log-likelihood under ``Θ``, and equals it where the model
+    stays as it is. With one block this is batch EM.
+
+    Parameters
+    ----------
+    model, data, stopping, maximize, prior
+        As for :func:`fit`.
+    n_blocks : int, optional
+        The number of blocks; by default as :func:`fastem.data.blocks.number_of_blocks` says.
+    keep_start : bool, default=True
+        Whether the initial model is kept for the E-steps of the whole first pass, which is then a
+        step of batch EM: the likelihood never falls below that of the initial model. Otherwise the
+        first pass has an M-step after each block too, in which blocks that have not been read yet
+        count with the initial model's own statistics; a rough start is improved sooner.
+    """
+    blocks = blocks_of(data, n_blocks)
+    if len(blocks) <= 1:
+        return fit(model, data, stopping, maximize, prior)
+    start, own, whole = model, None, None
+    # Of each block the statistics, with the entropy of its hidden variables in place of the
+    # log-likelihood: both add, and ``F`` is the sum of all entropies and ``Q`` of all statistics.
+    kept: list[Any] = [None] * len(blocks)
+    for n_passes in range(stopping.max_iter):
+        if n_passes:
+            # Sums are added up anew in each pass. To subtract the old statistics of a block from a
+            # running sum would leave rounding errors behind, and scatter that is not positive.
+            _sum_from_the_end(kept)
+        done = None
+        for number, block in enumerate(blocks):
+            found = expect(model, block)
+            if not np.isfinite(found.log_likelihood):
+                stopping.before_step(model, found)
+                raise ValueError(model.impossible)
+            is_last = number + 1 == len(blocks)
+            others = done
+            if n_passes == 0 and not is_last and not keep_start:
+                own = start.own(found.horizon) if own is None else own
+                missing = blocks.weight - found.weight - (0.0 if done is None else done.weight)
+                others = _sum(done, Expectation(own, 0.0, missing, found.horizon))
+            elif n_passes and not is_last:
+                others = _sum(done, kept[number + 1])
+            entropy = found.log_likelihood - model.log_joint(found.statistics)
+            kept[number] = found._replace(log_likelihood=float(entropy))
+            done = _sum(done, kept[number])
+            if n_passes == 0 and not is_last and keep_start:
+                continue
+            whole = _sum(others, kept[number])
+            if is_last:
+                bound = others.log_likelihood + model.log_joint(others.statistics)
+                bound += (found.log_likelihood - bound) * (found.weight / whole.weight)
+                whole = whole._replace(log_likelihood=float(bound))
+                if stopping.before_step(model, whole):
+                    return Fitted(model.with_horizon(whole.horizon), whole)
+            model = model.maximize(whole.statistics) if maximize is None else maximize(model, whole)
+        if stopping.after_step(whole):
+            break
+    if whole is not None:
+        model = model.with_horizon(whole.horizon)
+    return Fitted(model, whole)
+
+
+def _sum(one, other):
+    """The sum of two expectations, of which the first may be None."""
+    return other if one is None else one + other
+
+
+def _sum_from_the_end(expectations: list):
+    """Replace each by the sum of itself and all that follow."""
+    for number in reversed(range(len(expectations) - 1)):
+        expectations[number] = expectations[number] + expectations[number + 1]
 
 
 # Online EM -------------------------------------------------------------------------------------

@@ -96,6 +96,8 @@ class Estimator(BaseEstimator):
     memory: str
     fixed: Any
     n_jobs: int | None
+    solver: str = "em"
+    n_blocks: int | None = None
     random_state: Any
     converged_: bool
     n_iter_: int
@@ -130,6 +132,11 @@ class Estimator(BaseEstimator):
         "warm_start": ["boolean"],
         "verbose": ["verbose"],
         "verbose_interval": [Interval(Integral, 1, None, closed="left")],
+    }
+    #: Constraints on the settings that say which EM ``fit`` runs.
+    _solver_constraints = {  # noqa: RUF012
+        "solver": [StrOptions({"em", "incremental"})],
+        "n_blocks": [Interval(Integral, 1, None, closed="left"), None],
     }
     #: What else ``partial_fit`` depends on.
     _more_online_settings: tuple[str, ...] = ()
@@ -180,7 +187,8 @@ class Estimator(BaseEstimator):
     #: Attributes that the model does not depend on when it is used, and not learned.
     _not_in_model: frozenset[str] = frozenset({
         "random_state", "verbose", "verbose_interval", "learning_rate", "batch_size", "memory",
-        "forgetting", "converged_", "n_iter_", "lower_bound_", "lower_bounds_", "n_steps_",
+        "forgetting", "solver", "n_blocks", "converged_", "n_iter_", "lower_bound_",
+        "lower_bounds_", "n_steps_",
         "n_observations_", "statistics_", "feature_names_in_", "_told_dead",
         KEPT,
     })  # fmt: skip
@@ -204,6 +212,10 @@ class Estimator(BaseEstimator):
     def _resumes(self) -> bool:
         """Whether ``fit`` continues from the present model."""
         return getattr(self, "warm_start", False) and self._has_learned()
+
+    def _is_given_start(self) -> bool:
+        """Whether ``fit`` starts from an earlier fit or from given parameters, at least in part."""
+        return self._resumes()
 
     #: Another M-step of batch EM, with a prior for instance: a function of a model and its
     #: expectation. None: the model's.
@@ -264,8 +276,13 @@ class Estimator(BaseEstimator):
         return data
 
     def _run(self, model, data, rule) -> algebra.Fitted:
-        """Batch EM from one initial model."""
+        """Batch or incremental EM from one initial model."""
         prior = None if self._maximize is None else self._prior(model)
+        if self.solver == "incremental":
+            return algebra.incremental(
+                model, data, rule, self._maximize, prior, self.n_blocks,
+                keep_start=self._is_given_start(),
+            )  # fmt: skip
         return algebra.fit(model, data, rule, self._maximize, prior)
 
     def _set_fitted(self, fitted: algebra.Fitted, rule: StoppingRule):

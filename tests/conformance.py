@@ -24,6 +24,7 @@ from sklearn.exceptions import NotFittedError
 
 import fastem
 from fastem import Decay, Statistics, algebra, distributed, parallel
+from fastem.distributed.shards import shards_of
 from fastem.families import Categorical, Gaussian, Poisson, Product
 from fastem.hmm import passes
 from fastem.model import Model
@@ -730,6 +731,54 @@ def test_a_kernel_that_steps_ends_where_it_is_told(case):
 # Models: alignment ----------------------------------------------------------------------------
 
 
+# Models: incremental EM -----------------------------------------------------------------------
+
+
+@every
+@pytest.mark.parametrize("keep_start", [True, False], ids=["kept", "rough"])
+def test_the_free_energy_of_incremental_em_never_falls(case, keep_start):
+    model, weights = case.model.without_noise(), np.random.default_rng(30).uniform(0.5, 2, case.n)
+    data, rule = case.table(case.observations(31), sample_weight=weights), StoppingRule(6)
+    found = algebra.incremental(model, data, rule, n_blocks=7, keep_start=keep_start)
+    bounds = np.array(rule.log_likelihoods)
+    rounding = 1e-11 * np.abs(bounds).max()
+    assert len(bounds) == 6
+    assert (np.diff(bounds) >= -rounding).all()
+    assert bounds[-1] > bounds[0] or case.hides_nothing
+    # It is a bound of the log-likelihood.
+    assert found.model.expect(data).log_likelihood >= bounds[-1] - rounding
+    if keep_start:
+        assert bounds[0] == pytest.approx(model.expect(data).log_likelihood, rel=1e-11)
+    assert found.expectation.weight == pytest.approx(weights.sum())
+
+
+@every
+def test_incremental_em_ends_at_a_stationary_point_of_the_likelihood(case):
+    data, rule = case.table(case.observations(32)), StoppingRule(100)
+    start = case.model.without_noise()
+    found = algebra.incremental(start, data, rule, n_blocks=7).model
+
+    def gain(model):
+        """What a step of batch EM gains."""
+        return algebra.batch(model, data).expect(data)[1] - model.expect(data)[1]
+
+    assert abs(gain(found)) < 3e-3 * gain(start)
+    # The bound has become the log-likelihood.
+    assert rule.log_likelihoods[-1] == pytest.approx(found.expect(data)[1], abs=1e-3)
+
+
+@every
+def test_incremental_em_of_one_block_is_batch_em_to_the_bit(case):
+    X = case.observations(33)
+    one = case.make(solver="em").fit(X)
+    other = case.make(solver="incremental", n_blocks=1).fit(X)
+    a, b = learned(one), learned(other)
+    differing = {name for name in a if not name.startswith(("solver", "n_blocks"))
+                 and name != "members_" and not same(a[name], b[name])}  # fmt: skip
+    assert not differing
+    assert same(one._model().parameters, other._model().parameters)
+
+
 @every
 def test_aligning_never_raises_the_divergence(case):
     rng = np.random.default_rng(14)
@@ -1036,6 +1085,28 @@ def test_fit_reads_a_stream_as_an_array(case):
         assert streamed.lower_bound_ == pytest.approx(whole.lower_bound_, rel=1e-10)
 
 
+@every
+def test_incremental_em_reads_a_stream_as_an_array(case):
+    settings = {"solver": "incremental", "n_blocks": 4}
+    X = case.observations(24)
+    whole = case.make(**settings).fit(X)
+    for edges in ((11, 40), range(4, case.n, 4)):
+        streamed = case.make(**settings).fit(lambda edges=edges: iter(cut(X, *edges)))
+        assert_alike(streamed, whole)
+        np.testing.assert_allclose(streamed.lower_bounds_, whole.lower_bounds_, rtol=1e-10)
+    assert whole.n_observations_ == case.n
+
+
+@every
+def test_files_and_clones_keep_the_solver(case, tmp_path):
+    estimator = case.make(solver="incremental", n_blocks=4).fit(case.observations(34))
+    fastem.save(estimator, tmp_path / "model")
+    loaded = fastem.load(tmp_path / "model", families=[Rayleigh])
+    assert_same_learned(loaded, estimator)
+    settings = clone(loaded).get_params(deep=False)
+    assert (settings["solver"], settings["n_blocks"]) == ("incremental", 4)
+
+
 @every_warm_start
 def test_a_warm_start_continues(case):
     X = case.observations(27)
@@ -1084,6 +1155,10 @@ def test_a_cluster_learns_what_one_machine_learns(case, client):
     assert_alike(there, here)
     assert there.n_iter_ == here.n_iter_
     assert there.n_observations_ == case.n
+    incremental = {"solver": "incremental", "n_blocks": 4}
+    with shards_of(case.make(), shards, client, n_shards=1) as one_shard:
+        there = case.make(**incremental).fit(one_shard)
+    assert_alike(there, case.make(**incremental).fit(X), rtol=1e-7)
     score = distributed.score(here, shards, client=client)
     assert score == pytest.approx(distributed.expect(here, X).log_likelihood, rel=1e-10)
     settings = {"batch_size": 5, "learning_rate": 0.2}

@@ -25,6 +25,10 @@ class Remote:
         """The sum over the shards of ``function(shard)``, whose values add."""
         raise NotImplementedError
 
+    def blocks(self, n_blocks: int | None = None):
+        """The same data in blocks, each with a part of every shard: see ``data.blocks``."""
+        raise NotImplementedError
+
     def sample(self):
         """Observations for the initialization, in this process: all of them if there are few."""
         raise NotImplementedError

@@ -7,7 +7,7 @@ import numpy as np
 from ..kernels.dirichlet.count_tables import ascend as newton_step
 from ..stopping import StoppingRule
 
-__all__ = ["Ascent", "SmallGradient", "ascend", "moments_match"]
+__all__ = ["Ascent", "SmallGradient", "SmallGradientOfPasses", "ascend", "moments_match"]
 
 # Where the moments of the counts allow no precision, or any, the search for it starts here.
 _LARGEST_START = 1e4
@@ -84,6 +84,23 @@ class SmallGradient(Ascent):
         """Look at the model after the last iteration, if that was the largest number allowed."""
         if self._alpha is not model.alpha:
             self.before_step(model, model.expect(self.tables))
+
+
+class SmallGradientOfPasses(Ascent):
+    """The same rule for incremental EM, which is told of the free energy at the end of a pass."""
+
+    def before_step(self, model, expectation):
+        self.record(expectation.log_likelihood, "incremental EM")
+        first = self.tables.derivatives(model.alpha)[0]
+        self.converged = bool(model.fixed) or self.is_flat(model.alpha, first)
+        return self.converged
+
+    def after_step(self, expectation):
+        return False
+
+    def finish(self, model) -> None:
+        """The log-likelihood of the last model."""
+        self.level = float(self.tables.log_likelihood(model.alpha))
 
 
 def ascend(model, rule: Ascent):

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from .. import checks
+from ..data.blocks import Blocks, blocks_of
 from ..data.remote import Remote
 from ..data.rows import Stream, Table, as_data, read_rows
 from ..kernels.dirichlet import count_tables as kernels
@@ -45,6 +46,7 @@ class CountTables:
         self.far = [np.empty(0, np.int64), _NONE, _NONE]
         self.weight = 0.0
         self._finished = None
+        self._parts = None
 
     @classmethod
     def of(cls, data, n_jobs=None) -> CountTables:
@@ -72,6 +74,21 @@ class CountTables:
             ):
                 total += part
         return total
+
+    @classmethod
+    def in_blocks(cls, data, n_blocks=None, n_jobs=None) -> CountTables:
+        """The tables of all documents, which keep those of each block."""
+        parts = [cls.of(block, n_jobs) for block in blocks_of(data, n_blocks)]
+        total = cls(parts[0].n_words)
+        for tables in parts:
+            total += tables
+        total._parts = parts
+        return total
+
+    def blocks(self, n_blocks=None) -> Blocks:
+        """The blocks that these tables were made of; ``n_blocks`` was settled then."""
+        parts = self._parts or [self]
+        return Blocks(parts, len(parts), self.weight)
 
     @classmethod
     def _of_rows(cls, X, sample_weight, start, stop):

@@ -19,7 +19,7 @@ from ..lengths import Lengths
 from ..notices import warn
 from ..sklearn_compat import Interval, StrOptions, fit_context
 from ..stopping import StoppingRule
-from .ascent import Ascent, SmallGradient, ascend, moments_match
+from .ascent import Ascent, SmallGradient, SmallGradientOfPasses, ascend, moments_match
 from .count_tables import CountTables, as_rows, documents_of
 from .model import CompoundDirichletModel, DirichletModel, check_alpha
 
@@ -38,6 +38,7 @@ class BaseDirichlet(RowEstimator):
         "alpha_init": ["array-like", None],
         "random_state": ["random_state"],
         **RowEstimator._online_constraints,
+        **RowEstimator._solver_constraints,
     }
 
     _more_online_settings = ("alpha_init", "random_state")
@@ -46,8 +47,7 @@ class BaseDirichlet(RowEstimator):
 
     def __init__(
         self, *, alpha_init=None, random_state=None, learning_rate=DEFAULT_RATE, batch_size=None,
-        memory="model", fixed=(), n_jobs=None,
-        forgetting=None,
+        memory="model", fixed=(), n_jobs=None, forgetting=None, solver="em", n_blocks=None,
     ):  # fmt: skip
         self.alpha_init = alpha_init
         self.random_state = random_state
@@ -57,6 +57,8 @@ class BaseDirichlet(RowEstimator):
         self.forgetting = forgetting
         self.fixed = fixed
         self.n_jobs = n_jobs
+        self.solver = solver
+        self.n_blocks = n_blocks
 
     # The model -------------------------------------------------------------------------------
 
@@ -99,6 +101,9 @@ class BaseDirichlet(RowEstimator):
                 )
         return [self._make_model(alpha)]
 
+    def _is_given_start(self):
+        return super()._is_given_start() or self.alpha_init is not None
+
     def _initial_model_online(self, table):
         return self._initial_models(self._prepared(table))[0]
 
@@ -121,9 +126,10 @@ class CompoundDirichlet(BaseDirichlet):
 
     Parameters
     ----------
-    solver : {'newton', 'em'}, default='newton'
-        How ``fit`` maximizes the likelihood: by EM, or by Newton's method on the likelihood itself,
-        which takes some ten steps where EM may take thousands. Both reach the same optimum.
+    solver : {'newton', 'em', 'incremental'}, default='newton'
+        How ``fit`` maximizes the likelihood: by EM, one step for each pass over the documents or
+        for each block of them (:doc:`/incremental`), or by Newton's method on the likelihood
+        itself, which takes some ten steps where EM may take thousands. All reach the same optimum.
     tol : float, default=1e-6
         ``fit`` stops when no entry of the gradient of the mean log-likelihood, by ``log alpha``,
         is larger than this, or than its rounding error.
@@ -146,6 +152,8 @@ class CompoundDirichlet(BaseDirichlet):
         The number of those documents.
     fixed : iterable of str, default=()
         ``"alpha"`` to learn nothing.
+    n_blocks : int or None, default=None
+        The number of blocks of incremental EM; None: 40, or fewer for few documents.
 
     Attributes
     ----------
@@ -157,7 +165,7 @@ class CompoundDirichlet(BaseDirichlet):
     lower_bound_ : float
         The mean log-likelihood of the documents.
     lower_bounds_ : list of float
-        The same after each iteration.
+        The same after each iteration; the free energy with ``solver="incremental"``.
     mean_length_ : float
         The mean length of the documents last learned from.
     n_steps_, n_observations_, n_features_in_
@@ -176,7 +184,7 @@ class CompoundDirichlet(BaseDirichlet):
 
     _parameter_constraints = {  # noqa: RUF012
         **BaseDirichlet._parameter_constraints,
-        "solver": [StrOptions({"em", "newton"})],
+        "solver": [StrOptions({"em", "incremental", "newton"})],
         **BaseDirichlet._batch_constraints,
         "inertia": [StrOptions({"exact", "sampled"})],
         "n_pseudo": [Interval(Integral, 1, None, closed="left")],
@@ -185,7 +193,7 @@ class CompoundDirichlet(BaseDirichlet):
     _learned_kinds = {  # noqa: RUF012
         **BaseDirichlet._learned_kinds,
         "mean_length_": is_count,
-        "solver_": lambda value: value in ("em", "newton"),
+        "solver_": lambda value: value in ("em", "incremental", "newton"),
     }
     _kind = CompoundDirichletModel
     _accept_sparse = "csr"
@@ -194,14 +202,13 @@ class CompoundDirichlet(BaseDirichlet):
         self, *, solver="newton", tol=1e-6, max_iter=1000, alpha_init=None, random_state=None,
         warm_start=False, verbose=0, verbose_interval=10, learning_rate=DEFAULT_RATE,
         batch_size=None, memory="model", inertia="exact", n_pseudo=2000, fixed=(), n_jobs=None,
-        forgetting=None,
+        forgetting=None, n_blocks=None,
     ):  # fmt: skip
         super().__init__(
             alpha_init=alpha_init, random_state=random_state, learning_rate=learning_rate,
-            batch_size=batch_size, memory=memory, fixed=fixed, n_jobs=n_jobs,
-            forgetting=forgetting,
+            batch_size=batch_size, memory=memory, fixed=fixed, n_jobs=n_jobs, solver=solver,
+            forgetting=forgetting, n_blocks=n_blocks,
         )  # fmt: skip
-        self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
         self.warm_start = warm_start
@@ -226,7 +233,8 @@ class CompoundDirichlet(BaseDirichlet):
         ----------
         X : array-like or sparse matrix of shape (n_documents, n_words), or stream of such
             Counts: whole numbers, of any type. A stream is an iterable, or a function that
-            returns one; items may be pairs ``(array, weights)``. It is read once.
+            returns one; items may be pairs ``(array, weights)``. It is read once, and twice with
+            ``solver="incremental"``.
         y : ignored
         sample_weight : array-like of shape (n_documents,), optional
             A document of weight 2 counts as two.
@@ -235,13 +243,15 @@ class CompoundDirichlet(BaseDirichlet):
         -------
         self
         """
-        self._fit(X, sample_weight=sample_weight, once=True)
+        self._fit(X, sample_weight=sample_weight, once=self.solver != "incremental")
         return self
 
     def _check_rows(self, X):
         return as_rows(X) if sparse.issparse(X) else X
 
     def _prepared(self, data):
+        if self.solver == "incremental":
+            return CountTables.in_blocks(data, self.n_blocks, self.n_jobs)
         return CountTables.of(data, self.n_jobs)
 
     def _check_fit(self, tables):
@@ -259,7 +269,11 @@ class CompoundDirichlet(BaseDirichlet):
         return moments_match(tables)
 
     def _stopping_rule(self, tables):
-        rule = SmallGradient if self.solver == "em" else Ascent
+        kinds = {"em": SmallGradient, "incremental": SmallGradientOfPasses, "newton": Ascent}
+        if len(tables.blocks()) == 1:
+            # This is batch EM.
+            kinds["incremental"] = SmallGradient
+        rule = kinds[self.solver]
         return rule(tables, self.max_iter, self.tol, self.verbose, self.verbose_interval)
 
     def _run(self, model, tables, rule):
@@ -269,7 +283,7 @@ class CompoundDirichlet(BaseDirichlet):
             model = model.with_parameters({"alpha": alpha})
         if self.solver == "newton":
             return algebra.Fitted(ascend(model, rule), None)
-        fitted = algebra.fit(model, tables, rule)
+        fitted = super()._run(model, tables, rule)
         rule.finish(fitted.model)
         return fitted
 
@@ -390,6 +404,8 @@ class Dirichlet(BaseDirichlet):
         As for :class:`~fastem.GaussianMixture`.
     fixed : iterable of str, default=()
         ``"alpha"`` to learn nothing.
+    solver, n_blocks
+        As for :class:`~fastem.GaussianMixture`. Nothing is hidden here, and the result is the same.
 
     Attributes
     ----------

@@ -22,6 +22,7 @@ from dask.delayed import Delayed, delayed
 from distributed import Client, LocalCluster, default_client, wait
 from sklearn.base import clone
 
+from ..data.blocks import Blocks, Size, number_of_blocks
 from ..data.remote import Remote
 from ..parallel import n_threads
 from .chunks import Chunk, chunks_of, join
@@ -197,6 +198,27 @@ class Shards(Remote):
         parts = [delayed(_sum_over, pure=False)(sent, shard) for shard in self.futures]
         return self.gather([tree_sum(parts)])[0]
 
+    def blocks(self, n_blocks=None):
+        """Blocks of observations; they stay where their shards are."""
+        columns = getattr(self.estimator, "n_features_in_", 1)
+        size = Size(self.n_observations, self.n_rows, columns, np.nan)
+        count = number_of_blocks(size, n_blocks)
+        cut, weigh = delayed(_cut, pure=False), delayed(_weight, pure=False)
+        parts = [
+            self.client.compute([cut(shard, number, count) for shard in self.futures],
+                                optimize_graph=False)
+            for number in range(count)
+        ]  # fmt: skip
+        weights = self.gather([weigh(part) for block in parts for part in block])
+        weights = np.reshape(weights, (count, len(self.futures)))
+        blocks = []
+        for block, found in zip(parts, weights, strict=True):
+            if found.any():
+                other = copy.copy(self)
+                other.futures = [part for part, weight in zip(block, found, strict=True) if weight]
+                blocks.append(other)
+        return Blocks(blocks, len(blocks), float(weights.sum()))
+
     def sample(self):
         chunk = self.sample_chunk()
         return self.estimator._check_data(chunk.X, **chunk.given, reset=False)
@@ -291,6 +313,31 @@ def _describe(shard):
 
 def _sum_over(function, shard):
     return add(*map(function, shard.data))
+
+
+def _cut(shard, number, count):
+    """One of ``count`` parts of a shard, without tables that have no weight."""
+    tables = [table for data in shard.data for table in data.tables()]
+    n = sum(map(len, tables))
+    begin, end = (i * -(-n // count) for i in (number, number + 1))
+    parts = []
+    for table in tables:
+        if begin < len(table) and end > 0:
+            part = table.part(max(begin, 0), min(end, len(table)))
+            if part.sample_weight is None or part.sample_weight.any():
+                parts.append(part)
+        begin, end = begin - len(table), end - len(table)
+    # The rows are those of the shard, and take no more memory.
+    return Shard({}, parts, {})
+
+
+def _weight(shard):
+    """The sum of the weights of the observations."""
+    weights = [
+        len(table) if table.sample_weight is None else table.sample_weight.sum()
+        for table in shard.data
+    ]
+    return float(sum(weights))
 
 
 def _select(shard, wanted):

@@ -45,6 +45,7 @@ class BaseHMM(HMMInference, Estimator):
         "implementation": [StrOptions({"log", "scaling"})],
         "absorbing": ["array-like", Integral, None],
         **Estimator._online_constraints,
+        **Estimator._solver_constraints,
     }
 
     _learned_kinds = {  # noqa: RUF012
@@ -68,7 +69,7 @@ class BaseHMM(HMMInference, Estimator):
         random_state=None, n_iter=10, tol=1e-2, verbose=False, params="st", init_params="st",
         implementation="log", *, absorbing=None, learning_rate=DEFAULT_RATE, batch_size=None,
         memory="model", fixed=(), n_jobs=None,
-        forgetting=None,
+        forgetting=None, solver="em", n_blocks=None,
     ):  # fmt: skip
         self.n_components = n_components
         self.startprob_prior = startprob_prior
@@ -88,6 +89,8 @@ class BaseHMM(HMMInference, Estimator):
         self.forgetting = forgetting
         self.fixed = fixed
         self.n_jobs = n_jobs
+        self.solver = solver
+        self.n_blocks = n_blocks
 
     # The model -------------------------------------------------------------------------------
 
@@ -286,6 +289,9 @@ class BaseHMM(HMMInference, Estimator):
                     f"contains {letter!r}.",
                     UserWarning,
                 )
+
+    def _is_given_start(self):
+        return not {shown.letter for shown in self._shown()} <= set(self.init_params)
 
     def _n_free(self, model):
         """The number of free parameters, by their letters."""

@@ -87,6 +87,11 @@ class GaussianHMM(BaseHMM):
     n_jobs : int or None, default=None
         Threads; None: as many as there are cores, one inside a worker. The result does not depend
         on it.
+    solver : {'em', 'incremental'}, default='em'
+        How ``fit`` maximizes the likelihood: by batch EM, one step for each pass over the data, or
+        by incremental EM, one step for each block of them. See :doc:`/incremental`.
+    n_blocks : int or None, default=None
+        The number of blocks of incremental EM; None: 40, or fewer for few data.
 
     Attributes
     ----------
@@ -105,7 +110,7 @@ class GaussianHMM(BaseHMM):
         Whether the last iteration of ``fit`` gained less than ``tol``.
     n_iter_ : int
     lower_bounds_ : list of float
-        The log-likelihood at each iteration.
+        The log-likelihood at each iteration, or its bound with ``solver="incremental"``.
     n_steps_ : int or float
         Online steps since the last ``fit``; a batch of a half counts a half.
     n_observations_ : float
@@ -130,14 +135,13 @@ class GaussianHMM(BaseHMM):
         algorithm="viterbi", random_state=None, n_iter=10, tol=1e-2, verbose=False, params="stmc",
         init_params="stmc", implementation="log", *, absorbing=None, learning_rate=DEFAULT_RATE,
         batch_size=None, memory="model", fixed=(), n_jobs=None,
-        forgetting=None,
+        forgetting=None, solver="em", n_blocks=None,
     ):  # fmt: skip
         super().__init__(
             n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
             verbose, params, init_params, implementation, absorbing=absorbing,
             learning_rate=learning_rate, batch_size=batch_size, memory=memory, fixed=fixed,
-            forgetting=forgetting,
-            n_jobs=n_jobs,
+            forgetting=forgetting, n_jobs=n_jobs, solver=solver, n_blocks=n_blocks,
         )  # fmt: skip
         self.covariance_type = covariance_type
         self.min_covar = min_covar
@@ -200,7 +204,7 @@ class GMMHMM(BaseHMM):
         ``transmat_``, 'm' for ``means_``, 'c' for ``covars_`` and 'w' for ``weights_``.
     algorithm, random_state, n_iter, tol, verbose, implementation
         As for :class:`~fastem.GaussianHMM`.
-    absorbing, learning_rate, batch_size, memory, forgetting, n_jobs
+    absorbing, learning_rate, batch_size, memory, forgetting, n_jobs, solver, n_blocks
         As for :class:`~fastem.GaussianHMM`.
     fixed : iterable of str, default=()
         Which of ``"startprob"``, ``"transmat"``, ``"weights"``, ``"means"``, ``"covars"`` learning
@@ -241,14 +245,13 @@ class GMMHMM(BaseHMM):
         n_iter=10, tol=1e-2, verbose=False, params="stmcw", init_params="stmcw",
         implementation="log", *, absorbing=None, learning_rate=DEFAULT_RATE, batch_size=None,
         memory="model", fixed=(), n_jobs=None,
-        forgetting=None,
+        forgetting=None, solver="em", n_blocks=None,
     ):  # fmt: skip
         super().__init__(
             n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
             verbose, params, init_params, implementation, absorbing=absorbing,
             learning_rate=learning_rate, batch_size=batch_size, memory=memory, fixed=fixed,
-            forgetting=forgetting,
-            n_jobs=n_jobs,
+            forgetting=forgetting, n_jobs=n_jobs, solver=solver, n_blocks=n_blocks,
         )  # fmt: skip
         self.n_mix = n_mix
         self.min_covar = min_covar
@@ -286,7 +289,7 @@ class PoissonHMM(BaseHMM):
         ``transmat_`` and 'l' for ``lambdas_``.
     algorithm, random_state, n_iter, tol, verbose, implementation
         As for :class:`~fastem.GaussianHMM`.
-    absorbing, learning_rate, batch_size, memory, forgetting, n_jobs
+    absorbing, learning_rate, batch_size, memory, forgetting, n_jobs, solver, n_blocks
         As for :class:`~fastem.GaussianHMM`.
     fixed : iterable of str, default=()
         Which of ``"startprob"``, ``"transmat"``, ``"lambdas"`` learning leaves alone.
@@ -321,14 +324,13 @@ class PoissonHMM(BaseHMM):
         lambdas_weight=0.0, algorithm="viterbi", random_state=None, n_iter=10, tol=1e-2,
         verbose=False, params="stl", init_params="stl", implementation="log", *, absorbing=None,
         learning_rate=DEFAULT_RATE, batch_size=None, memory="model", fixed=(), n_jobs=None,
-        forgetting=None,
+        forgetting=None, solver="em", n_blocks=None,
     ):  # fmt: skip
         super().__init__(
             n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
             verbose, params, init_params, implementation, absorbing=absorbing,
             learning_rate=learning_rate, batch_size=batch_size, memory=memory, fixed=fixed,
-            forgetting=forgetting,
-            n_jobs=n_jobs,
+            forgetting=forgetting, n_jobs=n_jobs, solver=solver, n_blocks=n_blocks,
         )  # fmt: skip
         self.lambdas_prior = lambdas_prior
         self.lambdas_weight = lambdas_weight
@@ -361,7 +363,7 @@ class CategoricalHMM(BaseHMM):
         ``transmat_`` and 'e' for ``emissionprob_``.
     algorithm, random_state, n_iter, tol, verbose, implementation
         As for :class:`~fastem.GaussianHMM`.
-    absorbing, learning_rate, batch_size, memory, forgetting, n_jobs
+    absorbing, learning_rate, batch_size, memory, forgetting, n_jobs, solver, n_blocks
         As for :class:`~fastem.GaussianHMM`.
     fixed : iterable of str, default=()
         Which of ``"startprob"``, ``"transmat"``, ``"emissionprob"`` learning leaves alone.
@@ -395,14 +397,13 @@ class CategoricalHMM(BaseHMM):
         n_features=None, algorithm="viterbi", random_state=None, n_iter=10, tol=1e-2,
         verbose=False, params="ste", init_params="ste", implementation="log", absorbing=None,
         learning_rate=DEFAULT_RATE, batch_size=None, memory="model", fixed=(), n_jobs=None,
-        forgetting=None,
+        forgetting=None, solver="em", n_blocks=None,
     ):  # fmt: skip
         super().__init__(
             n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
             verbose, params, init_params, implementation, absorbing=absorbing,
             learning_rate=learning_rate, batch_size=batch_size, memory=memory, fixed=fixed,
-            forgetting=forgetting,
-            n_jobs=n_jobs,
+            forgetting=forgetting, n_jobs=n_jobs, solver=solver, n_blocks=n_blocks,
         )  # fmt: skip
         self.emissionprob_prior = emissionprob_prior
         self.n_features = n_features
@@ -449,7 +450,7 @@ class MultinomialHMM(BaseHMM):
         ``transmat_`` and 'e' for ``emissionprob_``.
     algorithm, random_state, n_iter, tol, verbose, implementation
         As for :class:`~fastem.GaussianHMM`.
-    absorbing, learning_rate, batch_size, memory, forgetting, n_jobs
+    absorbing, learning_rate, batch_size, memory, forgetting, n_jobs, solver, n_blocks
         As for :class:`~fastem.GaussianHMM`.
     fixed : iterable of str, default=()
         Which of ``"startprob"``, ``"transmat"``, ``"emissionprob"`` learning leaves alone.
@@ -479,14 +480,13 @@ class MultinomialHMM(BaseHMM):
         algorithm="viterbi", random_state=None, n_iter=10, tol=1e-2, verbose=False, params="ste",
         init_params="ste", implementation="log", *, absorbing=None, learning_rate=DEFAULT_RATE,
         batch_size=None, memory="model", fixed=(), n_jobs=None,
-        forgetting=None,
+        forgetting=None, solver="em", n_blocks=None,
     ):  # fmt: skip
         super().__init__(
             n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
             verbose, params, init_params, implementation, absorbing=absorbing,
             learning_rate=learning_rate, batch_size=batch_size, memory=memory, fixed=fixed,
-            forgetting=forgetting,
-            n_jobs=n_jobs,
+            forgetting=forgetting, n_jobs=n_jobs, solver=solver, n_blocks=n_blocks,
         )  # fmt: skip
         self.n_trials = n_trials
 
@@ -514,7 +514,7 @@ class HMM(BaseHMM):
         by k-means, that of the chain even.
     algorithm, random_state, n_iter, tol, verbose, implementation
         As for :class:`~fastem.GaussianHMM`.
-    absorbing, learning_rate, batch_size, memory, forgetting, n_jobs
+    absorbing, learning_rate, batch_size, memory, forgetting, n_jobs, solver, n_blocks
         As for :class:`~fastem.GaussianHMM`.
     fixed : iterable of str, default=()
         Names of parameters that learning leaves alone: ``"startprob"``, ``"transmat"``, and the
@@ -550,14 +550,13 @@ class HMM(BaseHMM):
         algorithm="viterbi", random_state=None, n_iter=10, tol=1e-2, verbose=False, params="ste",
         init_params="ste", implementation="log", *, absorbing=None, learning_rate=DEFAULT_RATE,
         batch_size=None, memory="model", fixed=(), n_jobs=None,
-        forgetting=None,
+        forgetting=None, solver="em", n_blocks=None,
     ):  # fmt: skip
         super().__init__(
             n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
             verbose, params, init_params, implementation, absorbing=absorbing,
             learning_rate=learning_rate, batch_size=batch_size, memory=memory, fixed=fixed,
-            forgetting=forgetting,
-            n_jobs=n_jobs,
+            forgetting=forgetting, n_jobs=n_jobs, solver=solver, n_blocks=n_blocks,
         )  # fmt: skip
         self.family = family
 

@@ -133,6 +133,11 @@ class KalmanFilter(Estimator):
     n_jobs : int or None, default=None
         Threads; None: as many as there are cores, one inside a worker. The result does not depend
         on it.
+    solver : {'em', 'incremental'}, default='em'
+        How ``fit`` maximizes the likelihood: by batch EM, one step for each pass over the data, or
+        by incremental EM, one step for each block of them. See :doc:`/incremental`.
+    n_blocks : int or None, default=None
+        The number of blocks of incremental EM; None: 40, or fewer for few data.
 
     Attributes
     ----------
@@ -145,7 +150,7 @@ initial_state_covariance_ : ndarray
     lower_bound_ : float
         The mean log-likelihood of a sequence.
     lower_bounds_ : list of float
-        The same at each iteration.
+        The same at each iteration. With ``solver="incremental"`` both are bounds of it.
     n_steps_ : int or float
         Online steps since the last ``fit``; a batch of a half counts a half.
     n_observations_ : float
@@ -173,6 +178,7 @@ initial_state_covariance_ : ndarray
 
     _parameter_constraints = {  # noqa: RUF012 (scikit-learn's convention)
         **Estimator._online_constraints,
+        **Estimator._solver_constraints,
         "random_state": ["random_state"],
         "n_dim_state": [Interval(Integral, 1, None, closed="left"), None],
         "n_dim_obs": [Interval(Integral, 1, None, closed="left"), None],
@@ -197,7 +203,7 @@ initial_state_covariance_ : ndarray
         n_dim_state=None, n_dim_obs=None, *, tol=1e-4, max_iter=100, fixed=(),
         transition_covariance_type="full", observation_covariance_type="full", warm_start=False,
         learning_rate=DEFAULT_RATE, batch_size=None, memory="model", verbose=0, n_jobs=None,
-        forgetting=None,
+        forgetting=None, solver="em", n_blocks=None,
     ):  # fmt: skip
         self.transition_matrices = transition_matrices
         self.observation_matrices = observation_matrices
@@ -223,6 +229,8 @@ initial_state_covariance_ : ndarray
         self.forgetting = forgetting
         self.verbose = verbose
         self.n_jobs = n_jobs
+        self.solver = solver
+        self.n_blocks = n_blocks
         # As in pykalman, sizes are attributes as soon as they are known, and must not contradict.
         sizes = self._sizes()
         for axis, (name, _) in _SIZES.items():
@@ -490,6 +498,9 @@ initial_state_covariance_ : ndarray
 
     def _initial_models(self, data):
         yield self._initial_model(data)
+
+    def _is_given_start(self):
+        return super()._is_given_start() or bool(self._given_names())
 
     def _stopping_rule(self, data):
         return ToleranceOfSteps(self.max_iter, self.tol, verbose=self.verbose)

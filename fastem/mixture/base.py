@@ -35,6 +35,7 @@ class MixtureEstimator(Estimator):
         "random_state": ["random_state"],
         **Estimator._batch_constraints,
         **Estimator._online_constraints,
+        **Estimator._solver_constraints,
     }
     _predicts_one = True
     #: The warning if EM did not converge.
@@ -42,8 +43,8 @@ class MixtureEstimator(Estimator):
 
     def __init__(
         self, *, n_components, tol, max_iter, n_init, random_state, warm_start, verbose,
-        verbose_interval, learning_rate, batch_size, memory, fixed, n_jobs,
-        forgetting,
+        verbose_interval, learning_rate, batch_size, memory, fixed, n_jobs, forgetting, solver,
+        n_blocks,
     ):  # fmt: skip
         self.n_components = n_components
         self.tol = tol
@@ -59,6 +60,8 @@ class MixtureEstimator(Estimator):
         self.forgetting = forgetting
         self.fixed = fixed
         self.n_jobs = n_jobs
+        self.solver = solver
+        self.n_blocks = n_blocks
 
     def _has_learned(self):
         return hasattr(self, "weights_")

@@ -65,6 +65,11 @@ class GaussianMixture(BaseMixture):
     n_jobs : int or None, default=None
         Threads; None: as many as there are cores, one inside a worker. The result does not depend
         on it.
+    solver : {'em', 'incremental'}, default='em'
+        How ``fit`` maximizes the likelihood: by batch EM, one step for each pass over the data, or
+        by incremental EM, one step for each block of them. See :doc:`/incremental`.
+    n_blocks : int or None, default=None
+        The number of blocks of incremental EM; None: 40, or fewer for few data.
 
     Attributes
     ----------
@@ -78,7 +83,8 @@ class GaussianMixture(BaseMixture):
     lower_bound_ : float
         The mean log-likelihood at the last E-step of the best initialization.
     lower_bounds_ : list of float
-        The same for each iteration.
+        The same for each iteration. With ``solver="incremental"`` both are free energies, which
+        are bounds of it: see :doc:`/incremental`.
     n_steps_ : int or float
         Online steps since the last ``fit``; half a batch counts as half a step.
     n_observations_ : float
@@ -110,14 +116,14 @@ class GaussianMixture(BaseMixture):
         n_init=1, init_params="kmeans", weights_init=None, means_init=None, precisions_init=None,
         random_state=None, warm_start=False, verbose=0, verbose_interval=10,
         learning_rate=DEFAULT_RATE, batch_size=None, memory="model", fixed=(), n_jobs=None,
-        forgetting=None,
+        forgetting=None, solver="em", n_blocks=None,
     ):  # fmt: skip
         super().__init__(
             n_components=n_components, tol=tol, max_iter=max_iter, n_init=n_init,
             random_state=random_state, warm_start=warm_start, verbose=verbose,
             verbose_interval=verbose_interval, learning_rate=learning_rate,
             batch_size=batch_size, memory=memory, fixed=fixed, n_jobs=n_jobs,
-            forgetting=forgetting,
+            forgetting=forgetting, solver=solver, n_blocks=n_blocks,
         )  # fmt: skip
         self.covariance_type = covariance_type
         self.reg_covar = reg_covar
@@ -146,6 +152,10 @@ class GaussianMixture(BaseMixture):
             )
             given["covariances"] = _inverse(precisions, kind)
         return given
+
+    def _is_given_start(self):
+        given = (self.weights_init, self.means_init, self.precisions_init)
+        return super()._is_given_start() or any(value is not None for value in given)
 
     def _first_model(self, model, sample, share):
         # Where a start knows the components of only a few rows, scikit-learn divides the weights
@@ -285,7 +295,7 @@ class Mixture(BaseMixture):
         Names of parameters that learning leaves alone.
     tol, max_iter, n_init, init_params, random_state, warm_start, verbose, verbose_interval
         As for :class:`~fastem.GaussianMixture`.
-    learning_rate, batch_size, memory, forgetting, n_jobs
+    learning_rate, batch_size, memory, forgetting, n_jobs, solver, n_blocks
         As for :class:`~fastem.GaussianMixture`.
 
     Attributes
@@ -318,13 +328,14 @@ class Mixture(BaseMixture):
         verbose_interval=10, learning_rate=DEFAULT_RATE, batch_size=None, memory="model",
         forgetting=None,
         fixed=(), n_jobs=None,
+        solver="em", n_blocks=None,
     ):  # fmt: skip
         super().__init__(
             n_components=n_components, tol=tol, max_iter=max_iter, n_init=n_init,
             random_state=random_state, warm_start=warm_start, verbose=verbose,
             verbose_interval=verbose_interval, learning_rate=learning_rate,
             batch_size=batch_size, memory=memory, fixed=fixed, n_jobs=n_jobs,
-            forgetting=forgetting,
+            forgetting=forgetting, solver=solver, n_blocks=n_blocks,
         )  # fmt: skip
         self.family = family
         self.init_params = init_params
@@ -332,6 +343,9 @@ class Mixture(BaseMixture):
 
     def _family(self):
         return as_family(self.family).beside_weights()
+
+    def _is_given_start(self):
+        return super()._is_given_start() or bool(self.init)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

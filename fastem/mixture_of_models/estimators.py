@@ -61,6 +61,8 @@ class MixtureOfModels(MixtureEstimator):
     n_jobs : int or None, default=None
         Threads; None: as many as there are cores, one inside a worker. The result does not depend
         on it.
+    solver, n_blocks
+        As for :class:`~fastem.GaussianMixture`; those of ``estimator`` are not used.
 
     Attributes
     ----------
@@ -107,14 +109,14 @@ class MixtureOfModels(MixtureEstimator):
         self, estimator, n_components=2, *, tol=1e-3, max_iter=100, n_init=1, random_state=None,
         warm_start=False, verbose=0, verbose_interval=10, learning_rate=DEFAULT_RATE,
         batch_size=None, memory="model", fixed=(), n_jobs=None,
-        forgetting=None,
+        forgetting=None, solver="em", n_blocks=None,
     ):  # fmt: skip
         super().__init__(
             n_components=n_components, tol=tol, max_iter=max_iter, n_init=n_init,
             random_state=random_state, warm_start=warm_start, verbose=verbose,
             verbose_interval=verbose_interval, learning_rate=learning_rate,
             batch_size=batch_size, memory=memory, fixed=fixed, n_jobs=n_jobs,
-            forgetting=forgetting,
+            forgetting=forgetting, solver=solver, n_blocks=n_blocks,
         )  # fmt: skip
         self.estimator = estimator
 

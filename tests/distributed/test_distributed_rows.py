@@ -22,10 +22,13 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 import fastem
+from fastem import algebra
+from fastem.data.rows import Table
 from fastem.distributed import expect, fit, fit_online, maximize, score
 from fastem.distributed.chunks import chunks_of
-from fastem.distributed.shards import Shards
+from fastem.distributed.shards import Shards, shards_of
 from fastem.families import DirichletMultinomial, Gaussian, Poisson, Product
+from fastem.stopping import StoppingRule
 
 
 @pytest.fixture(scope="module")
@@ -644,3 +647,28 @@ def test_without_dask_the_message_says_what_to_install():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert 'pip install "fastem[dask]"' in done.stdout, done.stderr
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_blocks_of_incremental_em_have_a_part_of_every_shard(client):
+    X = points(600)
+    w = np.random.default_rng(5).uniform(0.5, 2.0, 600)
+    # A part of the second shard has no weight.
+    w[420:480] = 0.0
+    estimator = mixture(max_iter=1, init_params="random")
+    model = estimator.fit(X)._model()
+    chunks = [dask.delayed((X[i : i + 100], w[i : i + 100])) for i in range(0, 600, 100)]
+    with shards_of(estimator, chunks, client, n_shards=2) as shards:
+        there = shards.checked(estimator, reset=True)
+        blocks = there.blocks(5)
+        assert [len(block.futures) for block in blocks] == [2, 2, 1, 2, 2]
+        assert blocks.weight == pytest.approx(w.sum())
+        found = [
+            algebra.incremental(model, there, StoppingRule(3), n_blocks=5).model for _ in range(2)
+        ]
+    # On one machine, the same blocks one after another.
+    order = np.concatenate([np.r_[i : i + 60, 300 + i : 360 + i] for i in range(0, 300, 60)])
+    here = algebra.incremental(model, Table(X[order], w[order]), StoppingRule(3), n_blocks=5).model
+    for name, value in here.parameters.items():
+        assert_allclose(found[0].parameters[name], value, rtol=1e-9, atol=1e-12)
+        assert found[0].parameters[name].tobytes() == found[1].parameters[name].tobytes()

@@ -1,0 +1,125 @@
+"""Data cut into blocks, for algorithms that keep something of each: see incremental EM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from .batches import in_batches
+from .remote import Remote
+from .rows import as_data
+
+__all__ = ["Blocks", "Size", "blocks_of", "number_of_blocks"]
+
+# So many blocks are enough, and small ones cost more for their steps than for their data.
+_MOST_BLOCKS = 40
+_LEAST_ROWS = 250
+_LEAST_OBSERVATIONS = 4
+
+
+class Size(NamedTuple):
+    """How many data there are."""
+
+    observations: int
+    #: Rows, or steps of all sequences.
+    rows: int
+    columns: int
+    #: The sum of the weights of the observations.
+    weight: float
+
+
+class Blocks:
+    """Blocks of observations, the same and in the same order for each pass.
+
+    Parameters
+    ----------
+    tables : iterable
+        The data of each block; it can be iterated over again and again.
+    count : int
+        How many blocks there are.
+    weight : float
+        The weight of all observations.
+    """
+
+    def __init__(self, tables: Iterable, count: int, weight: float):
+        self.tables, self.count, self.weight = tables, count, weight
+
+    def __len__(self):
+        return self.count
+
+    def __iter__(self) -> Iterator[Any]:
+        number = -1
+        for number, table in enumerate(self.tables):
+            if number == self.count:
+                raise ValueError(_changed(self.count, "more"))
+            yield table
+        if number + 1 < self.count:
+            raise ValueError(_changed(self.count, f"only {number + 1}"))
+
+
+def _changed(count, now):
+    return (
+        f"There were {count} blocks of data in the first pass, and now there are {now}: a stream "
+        "must have the same data each time."
+    )
+
+
+def blocks_of(data, n_blocks: int | None = None) -> Blocks:
+    """``data`` in ``n_blocks`` blocks, or in as many as their size suggests.
+
+    Blocks are consecutive observations, as many in each, except for the last. Those without any
+    weight are left out. A stream is read once to count its observations; how it is cut into tables
+    makes no difference to the blocks. Data on other machines have in each block a part of every
+    shard, so that all machines work at the same time.
+    """
+    if isinstance(data, Remote) or hasattr(data, "blocks"):
+        return data.blocks(n_blocks)
+    data = data if hasattr(data, "tables") else as_data(data)
+    size = _size_of(data)
+    per_block = -(-size.observations // number_of_blocks(size, n_blocks))
+    if data.is_stream:
+        tables = _Cut(data, per_block)
+        return Blocks(tables, sum(1 for _ in tables), size.weight)
+    # They are kept, because tables keep what models find out about them.
+    tables = list(_Cut(data, per_block))
+    tables = [data] if len(tables) == 1 else tables
+    return Blocks(tables, len(tables), size.weight)
+
+
+def number_of_blocks(size: Size, n_blocks: int | None = None) -> int:
+    """The number of blocks for so many data: ``n_blocks``, or 40 unless blocks were too small.
+
+    A block has at least 250 rows, at least as many as there are columns, and at least four
+    sequences.
+    """
+    if n_blocks is None:
+        least_rows = max(_LEAST_ROWS, size.columns)
+        n_blocks = min(
+            _MOST_BLOCKS, size.rows // least_rows, size.observations // _LEAST_OBSERVATIONS
+        )
+    return max(1, min(n_blocks, size.observations))
+
+
+class _Cut:
+    """Tables of ``size`` observations, read anew in each pass."""
+
+    def __init__(self, data, size: int):
+        self.data, self.size = data, size
+
+    def __iter__(self):
+        for table in in_batches(self.data.tables(), self.size):
+            for first in range(0, len(table), self.size):
+                part = table.part(first, first + self.size)
+                if part.sample_weight is None or part.sample_weight.any():
+                    yield part
+
+
+def _size_of(data) -> Size:
+    observations = rows = columns = 0
+    weight = 0.0
+    for table in data.tables():
+        observations += len(table)
+        rows += table.X.shape[0]
+        columns = table.X.shape[1]
+        weight += float(len(table) if table.sample_weight is None else table.sample_weight.sum())
+    return Size(observations, rows, columns, weight)

@@ -1,0 +1,211 @@
+"""Incremental EM: against an oracle, on streams, with priors, weights and threads.
+
+What holds for every model is in ``conformance.py``.
+"""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import fastem
+from fastem import algebra
+from fastem.data.blocks import Size, blocks_of, number_of_blocks
+from fastem.data.rows import Stream, Table
+from fastem.families import Gaussian
+from fastem.mixture.model import MixtureModel
+from fastem.stopping import StoppingRule
+
+from oracles import incremental as oracle
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def rows(n=90, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, 2)) + 2.5 * rng.integers(2, size=(n, 1)) * [1.0, -1.0]
+
+
+def start():
+    return np.array([0.3, 0.7]), np.array([[0.0, 1.0], [1.0, -2.0]]), np.array([[1, 2], [3, 0.5]])
+
+
+def mixture(**settings):
+    settings = {"covariance_type": "diag", "random_state": 0, **settings}
+    return fastem.GaussianMixture(2, **settings)
+
+
+@pytest.mark.parametrize("keep_start", [True, False])
+def test_steps_and_free_energies_are_the_oracles(keep_start):
+    X, w = rows(), np.random.default_rng(1).uniform(0.5, 2.0, 90)
+    weights, means, variances = start()
+    model = MixtureModel(
+        Gaussian("diag", 0.0), weights, {"means": means, "covariances": variances}, n_jobs=1
+    )
+    rule = StoppingRule(4)
+    found = algebra.incremental(model, Table(X, w), rule, n_blocks=6, keep_start=keep_start).model
+    edges = range(15, 90, 15)
+    *expected, free = oracle.incremental_em(X, w, *start(), edges, 4, keep_start)
+    names = ("weights", "means", "covariances")
+    for name, value in zip(names, expected, strict=True):
+        np.testing.assert_allclose(found.parameters[name], value, rtol=1e-10)
+    np.testing.assert_allclose(rule.log_likelihoods, free, rtol=1e-12)
+
+
+def test_data_far_from_the_origin_lose_no_digits():
+    near = mixture(solver="incremental", n_blocks=6, reg_covar=0.0, max_iter=20, tol=0.0)
+    near.set_params(means_init=[[0.0, 0.0], [2.5, -2.5]])
+    far = clone(near).set_params(means_init=np.array(near.means_init) + 1e8)
+    near.fit(rows())
+    far.fit(rows() + 1e8)
+    np.testing.assert_allclose(far.covariances_, near.covariances_, rtol=1e-5)
+
+
+def test_the_first_pass_of_a_rough_start_learns_and_a_given_one_is_kept():
+    X = rows(2000)
+    rough = mixture(solver="incremental", max_iter=1, init_params="random").fit(X)
+    batch = mixture(max_iter=1, init_params="random").fit(X)
+    assert rough.score(X) > batch.score(X)
+    given = {"means_init": start()[1], "weights_init": start()[0]}
+    kept = mixture(solver="incremental", max_iter=1, **given).fit(X)
+    np.testing.assert_allclose(kept.means_, mixture(max_iter=1, **given).fit(X).means_, rtol=1e-10)
+
+
+def test_a_converged_model_stays_in_a_warm_start():
+    # Sorted rows: each block by itself would pull the model away.
+    X = np.sort(rows(600), axis=0)
+    model = mixture(solver="incremental", n_blocks=6, max_iter=1000, tol=1e-13, warm_start=True)
+    before = clone(model).fit(X)
+    after = model.set_params(max_iter=1000).fit(X).set_params(max_iter=1).fit(X)
+    np.testing.assert_allclose(after.means_, before.means_, atol=1e-5)
+    assert after.lower_bound_ >= before.lower_bound_ - 1e-12
+
+
+def test_fewer_passes_than_batch_em_to_the_same_level():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(8000, 3)) + 1.5 * rng.integers(3, size=(8000, 1))
+    scores = {
+        solver: fastem.GaussianMixture(
+            3, covariance_type="diag", max_iter=n, tol=0.0, random_state=0, solver=solver,
+            init_params="random",
+        ).fit(X).score(X)
+        for solver, n in (("em", 9), ("incremental", 5))
+    }  # fmt: skip
+    assert scores["incremental"] >= scores["em"]
+
+
+def test_priors_of_hidden_markov_models_count_once():
+    rng = np.random.default_rng(4)
+    X = [rng.normal(size=(20, 1)) + 4.0 * rng.integers(2, size=(20, 1)) for _ in range(12)]
+    settings = {"means_prior": -3.0, "means_weight": 200.0, "startprob_prior": 3.0,
+                "transmat_prior": 30.0, "covars_prior": 5.0}  # fmt: skip
+    found = {
+        solver: fastem.GaussianHMM(
+            2, random_state=0, n_iter=400, tol=-np.inf, solver=solver, n_blocks=4, **settings
+        ).fit(X)
+        for solver in ("em", "incremental")
+    }  # fmt: skip
+    for name in ("startprob_", "transmat_", "means_", "covars_"):
+        one, other = (getattr(model, name) for model in found.values())
+        np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-6)
+    plain = fastem.GaussianHMM(2, random_state=0, n_iter=400, solver="incremental", n_blocks=4)
+    assert np.abs(plain.fit(X).means_ - found["incremental"].means_).max() > 1.0
+
+
+def test_threads_make_no_difference_to_the_bit():
+    X = rows(30_000)
+    one, two = (
+        mixture(solver="incremental", n_blocks=2, max_iter=3, n_jobs=n_jobs).fit(X)
+        for n_jobs in (1, 2)
+    )
+    assert one.means_.tobytes() == two.means_.tobytes()
+    assert one.lower_bounds_ == two.lower_bounds_
+
+
+# Blocks ---------------------------------------------------------------------------------------
+
+
+def test_the_number_of_blocks_follows_from_the_size():
+    assert number_of_blocks(Size(100_000, 100_000, 54, 1e5)) == 40
+    assert number_of_blocks(Size(2000, 2000, 10, 2e3)) == 8
+    # As many rows as columns, and some sequences.
+    assert number_of_blocks(Size(2000, 2000, 784, 2e3)) == 2
+    assert number_of_blocks(Size(30, 10**6, 3, 30.0)) == 7
+    assert number_of_blocks(Size(200, 200, 10, 200.0)) == 1
+    # As asked for, as far as there are observations.
+    assert number_of_blocks(Size(200, 200, 10, 200.0), 11) == 11
+    assert number_of_blocks(Size(5, 5, 1, 5.0), 11) == 5
+
+
+def test_blocks_of_a_stream_do_not_depend_on_how_it_is_cut():
+    X, w = rows(50), np.arange(50.0)
+    whole = list(blocks_of(Table(X, w), 7))
+    assert [len(block) for block in whole] == [8] * 6 + [2]
+    for edges in ([], [3, 20, 21], range(1, 50)):
+        pairs = list(zip(np.split(X, edges), np.split(w, edges), strict=True))
+        blocks = blocks_of(Stream(pairs), 7)
+        assert (len(blocks), blocks.weight) == (7, w.sum())
+        for _ in range(2):
+            for block, expected in zip(blocks, whole, strict=True):
+                np.testing.assert_array_equal(block.X, expected.X)
+                np.testing.assert_array_equal(block.sample_weight, expected.sample_weight)
+
+
+def test_blocks_without_weight_are_left_out():
+    w = np.ones(60)
+    w[10:20] = 0.0
+    assert len(blocks_of(Table(rows(60), w), 6)) == 5
+    # All of the weight in one block: that is batch EM.
+    w[:] = 0.0
+    w[20:30] = 1.0
+    X = rows(60)
+    model = mixture(solver="incremental", n_blocks=6).fit(X, sample_weight=w)
+    batch = mixture().fit(X, sample_weight=w)
+    assert model.means_.tobytes() == batch.means_.tobytes()
+
+
+def test_a_stream_that_changes_from_pass_to_pass_is_refused():
+    lengths = iter([40, 40, 40, 40, 40, 20, 20, 20])
+    model = mixture(solver="incremental", n_blocks=4)
+    with pytest.raises(ValueError, match="must have the same data each time"):
+        model.fit(lambda: [rows(next(lengths))])
+    assert not hasattr(model, "means_")
+
+
+def test_one_sequence_is_batch_em():
+    X = rows(3000)
+    one, other = (
+        fastem.GaussianHMM(2, random_state=0, solver=solver).fit(X)
+        for solver in ("em", "incremental")
+    )
+    assert one.means_.tobytes() == other.means_.tobytes()
+
+
+# Settings -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("settings", [{"solver": "newton"}, {"n_blocks": 0}, {"n_blocks": 2.5}])
+def test_wrong_settings_are_refused(settings):
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        mixture(**settings).fit(rows())
+
+
+def test_a_component_that_dies_keeps_its_parameters():
+    X = rows(400)
+    far = np.array([[0.0, 0.0], [1e4, 1e4]])
+    model = mixture(
+        solver="incremental", n_blocks=5, means_init=far, precisions_init=np.ones((2, 2))
+    )
+    with pytest.warns(RuntimeWarning, match="no points left") as told:
+        model.fit(X)
+    assert len(told) == 1
+    assert np.isfinite(model.lower_bounds_).all()
+    np.testing.assert_array_equal(model.means_[1], far[1])
+
+
+def test_impossible_sequences_are_named():
+    X = [np.array([[0], [1]]), np.array([[1], [0]])] * 4 + [np.array([[1], [1]])] * 4
+    model = fastem.CategoricalHMM(2, init_params="", solver="incremental", n_blocks=4)
+    model.startprob_, model.transmat_ = np.array([1.0, 0.0]), np.array([[0.0, 1.0], [1.0, 0.0]])
+    model.emissionprob_ = np.array([[1.0, 0.0], [0.5, 0.5]])
+    with pytest.raises(ValueError, match=r"[Ss]equence 1 "):
+        model.fit(X)
