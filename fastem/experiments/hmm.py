@@ -258,8 +258,8 @@ def report(size, reading, name, X, at, online, gradient, inline, batch) -> Resul
         claims,
         [
             'The paper compares with "a gradient based update based on" an article of Cappé\'s, '
-            "in which there is no gradient: its learner is online EM after every step of a "
-            "sequence. The claims are judged on plain gradient ascent, and Cappé's learner is "
+            "whose learner is no gradient method, but online EM after every step of a sequence. "
+            "The claims are judged on plain gradient ascent, and Cappé's learner is "
             f"shown beside it: it ends at {best_inline.final:.2f} at best, "
             f"{'lower' if lower else 'higher'} than online EM at {chosen.final:.2f}, and deviates "
             f"by {best_inline.spread[-1]:.2f} against {chosen.spread[-1]:.2f} (by step size: "
