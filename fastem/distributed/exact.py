@@ -14,12 +14,14 @@ Estimator = TypeVar("Estimator")
 
 
 def fit(model: Estimator, data, sample_weight=None, cut_off=None, client=None) -> Estimator:
-    """Fit an estimator to data on a Dask cluster by exact batch EM.
+    """Fit an estimator to data on a Dask cluster by exact batch EM, or by incremental EM.
 
     The estimator's ``fit`` runs as it does on one machine, with the same initialization, stopping
     rule and attributes. Only the sums over the data are computed elsewhere: the model is sent to
     the workers, and their statistics are added in a tree. The result is that of one machine up to
-    rounding. A lost worker does not change it: its shard is computed again.
+    rounding. A lost worker does not change it: its shard is computed again. With
+    ``solver="incremental"`` each block has a part of every shard, so that blocks are those of one
+    machine only if there is one shard.
 
     Parameters
     ----------
