@@ -188,6 +188,8 @@ def incremental(
             if n_passes == 0 and not is_last and not keep_start:
                 own = start.own(found.horizon) if own is None else own
                 missing = blocks.weight - found.weight - (0.0 if done is None else done.weight)
+                # Rounding may leave less than nothing for blocks of hardly any weight.
+                missing = max(missing, 1e-12 * blocks.weight)
                 others = _sum(done, Expectation(own, 0.0, missing, found.horizon))
             elif n_passes and not is_last:
                 others = _sum(done, kept[number + 1])

@@ -163,6 +163,15 @@ def test_blocks_without_weight_are_left_out():
     assert model.means_.tobytes() == batch.means_.tobytes()
 
 
+def test_blocks_of_hardly_any_weight_do_no_harm():
+    X, w = rows(60), np.ones(60)
+    w[20:] = 1e-30
+    model = mixture(solver="incremental", n_blocks=6).fit(X, sample_weight=w)
+    batch = mixture().fit(X[:20])
+    assert np.isfinite(model.lower_bounds_).all()
+    assert model.score(X[:20]) == pytest.approx(batch.score(X[:20]), abs=0.5)
+
+
 def test_a_stream_that_changes_from_pass_to_pass_is_refused():
     lengths = iter([40, 40, 40, 40, 40, 20, 20, 20])
     model = mixture(solver="incremental", n_blocks=4)
