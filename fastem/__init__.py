@@ -86,8 +86,8 @@ FUNCTIONS = {
 
 #: The modules that are documented.
 MODULES = (
-    "algebra", "data", "dirichlet", "distributed", "families", "hmm", "kalman", "kernels",
-    "learning_rate", "matching", "mixture", "mixture_of_models", "model",
+    "algebra", "callbacks", "data", "dirichlet", "distributed", "families", "hmm", "kalman",
+    "kernels", "learning_rate", "matching", "mixture", "mixture_of_models", "model", "monitoring",
     "simulated", "statistics", "stopping",
 )  # fmt: skip
 

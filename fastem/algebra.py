@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from .model import Model
     from .stopping import StoppingRule
 
-__all__ = ["Fitted", "NoDivergence", "Progress", "align", "average", "batch", "checked_steps",
-           "combine", "combine_aligned", "divergence", "expect", "fit", "incremental", "learn",
-           "natural_gradient", "online", "own_by_simulation", "singleton_divergences",
-           "step", "step_loss", "take_steps", "upper_bound"]  # fmt: skip
+__all__ = ["BLOCK", "Average", "Fitted", "NoDivergence", "Progress", "align", "average", "batch",
+           "block_size", "checked_steps", "combine", "combine_aligned", "divergence", "expect",
+           "fit", "incremental", "learn", "natural_gradient", "online", "own_by_simulation",
+           "singleton_divergences", "step", "step_loss", "take_steps", "upper_bound"]  # fmt: skip
 
 
 class NoDivergence(ValueError):
@@ -321,6 +321,25 @@ def checked_steps(model: Model, table, etas, batch_size, memory):
     return batch_size, etas
 
 
+class Average(NamedTuple):
+    """The average over time of the models of online learning: ``M(Σ w_t S(Θ_t) / Σ w_t)``."""
+
+    #: ``Σ w_t S(Θ_t) / Σ w_t``; empty before the first model.
+    mean: Statistics = Statistics()
+    #: ``Σ w_t``.
+    weight: float = 0.0
+
+    def including(self, model: Model, weight: float) -> Average:
+        """The average with one more model."""
+        if not weight > 0:
+            return self
+        total = self.weight + weight
+        if not self.mean:
+            return Average(model.own(), total)
+        share = weight / total
+        return Average(self.mean * (1.0 - share) + model.own() * share, total)
+
+
 class Progress(NamedTuple):
     """How far online learning has come: what :func:`learn` returns, and can continue from."""
 
@@ -328,11 +347,28 @@ class Progress(NamedTuple):
     #: Running statistics; None if the model is the memory.
     memory: Statistics | None
     clock: Clock
+    #: None if models are not averaged, or none counts yet.
+    average: Average | None = None
+
+    @property
+    def shown(self) -> Any:
+        """The average of the models if there is one, the last model otherwise."""
+        return self.model if self.average is None else self.model.maximize(self.average.mean)
+
+    def averaged(self, average_from, weight: float) -> Progress:
+        """The same, if the model counts in the average: see :func:`learn`."""
+        n = self.clock.observations
+        if average_from is None or (average_from != "auto" and n <= average_from):
+            return self
+        if average_from == "auto":
+            weight *= n
+        return self._replace(average=(self.average or Average()).including(self.model, weight))
 
 
 def learn(
     progress: Progress, tables: Iterable, learning_rate, batch_size: int | None = None,
-    *, largest_batch: int | None = None, keep_statistics: bool = False,
+    *, largest_batch: int | None = None, keep_statistics: bool = False, average_from=None,
+    report: Callable | None = None,
 ) -> Progress:  # fmt: skip
     """Online EM: ``Θ ← M(ρ S(Vₜ|Θ) + (1 - ρ) s)`` for every batch of every table, in order.
 
@@ -352,11 +388,21 @@ def learn(
     keep_statistics : bool, default=False
         Whether to remember running statistics, and not the model alone. They begin as the model's
         own if ``progress`` has none.
+    average_from : float or 'auto', optional
+        Average the models after this number of observations, each with the weight of the
+        observations it has just learned from; with ``'auto'`` all, with this weight times the
+        number of observations so far. A model counts after each batch, or after several batches
+        of :data:`BLOCK` observations together.
+    report : callable, optional
+        Called after each table, or part of a table where models are averaged, with the progress,
+        the weight of its observations, and their mean log-likelihood before they were learned
+        from; learning ends if it returns True.
     """
-    model, memory, clock = progress
+    model, memory, clock, average = progress
     memory = memory if keep_statistics else None
-    for table in tables:
-        size = batch_size or largest_batch or len(table)
+    if average_from is None:
+        average = None
+    for table, size in _with_sizes(tables, batch_size or largest_batch, average_from):
         weights = batch_weights(len(table), size, table.sample_weight)
         if not weights.any():
             continue
@@ -364,12 +410,39 @@ def learn(
         if keep_statistics and memory is None:
             memory = model.own(model.horizon_of(batch_of_weight(table, size)))
         is_whole = batch_size is None and len(etas) == 1
-        model, memory, _ = model.learn(
+        model, memory, log_likelihood = model.learn(
             table, etas, None if is_whole else min(size, len(table)), memory
         )
         model = model.after_learning_from(table, clock.observations)
-        clock = after
-    return Progress(model, memory, clock)
+        weight, clock = after.observations - clock.observations, after
+        progress = Progress(model, memory, clock, average)
+        if average_from is not None:
+            progress = progress.averaged(average_from, weight)
+            average = progress.average
+        if report is not None and report(progress, weight, log_likelihood):
+            break
+    return Progress(model, memory, clock, average)
+
+
+#: Models are averaged after so many observations where batches are smaller.
+BLOCK = 100
+
+
+def block_size(batch_size: int) -> int:
+    """The number of observations after which a model counts in an average: whole batches."""
+    return batch_size * -(-BLOCK // batch_size)
+
+
+def _with_sizes(tables, size, average_from):
+    """Tables, in parts if models are averaged, and the number of observations of their batches."""
+    for table in tables:
+        batch = size or len(table)
+        block = len(table) if average_from is None else block_size(batch)
+        if block >= len(table):
+            yield table, batch
+            continue
+        for first in range(0, len(table), block):
+            yield table.part(first, first + block), batch
 
 
 # Combining -------------------------------------------------------------------------------------

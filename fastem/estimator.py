@@ -26,6 +26,7 @@ from .data.sequences import Sequences
 from .learner import Learner, PredictingLearner
 from .learning_rate import Clock, Forgetting
 from .model import Model
+from .monitoring import Report, is_history, with_entry
 from .remembering import Memory
 from .sklearn_compat import (
     Interval,
@@ -86,12 +87,33 @@ def _in_doubles(X):
     return X.astype(np.float64) if getattr(X, "dtype", None) == np.float32 else X
 
 
+def _is_averaging(value):
+    parts = ("iterate", "shown", "mean")
+    return (
+        isinstance(value, dict)
+        and value.keys() == {*parts, "weight"}
+        and all(isinstance(value[part], Statistics) for part in parts)
+        and is_count(value["weight"])
+        and value["weight"] > 0
+    )
+
+
+def _is_shown(state, model):
+    """Whether a model is the average that was shown last."""
+    parameters, shown = model.parameters, dict(state["shown"])
+    return parameters.keys() == shown.keys() and all(
+        np.array_equal(parameters[name], shown[name]) for name in shown
+    )
+
+
 class Estimator(BaseEstimator):
     """Common part of all estimators."""
 
     # Settings that every estimator has, and attributes that learning sets.
     learning_rate: Any
     forgetting: float | None = None
+    average_from: float | str | None = None
+    callback: Callable | None = None
     batch_size: int | None
     memory: str
     fixed: Any
@@ -115,6 +137,8 @@ class Estimator(BaseEstimator):
     #: Constraints on the settings of online learning, for scikit-learn to check.
     _online_constraints = {  # noqa: RUF012 (scikit-learn's convention)
         "learning_rate": [StrOptions({"auto"}), Real, callable],
+        "average_from": [Interval(Real, 0.0, None, closed="left"), StrOptions({"auto"}), None],
+        "callback": [callable, None],
         "forgetting": [Interval(Real, 0.0, None, closed="neither"), None],
         "batch_size": [Interval(Integral, 1, None, closed="left"), None],
         "memory": [StrOptions({"model", "statistics"})],
@@ -187,8 +211,8 @@ class Estimator(BaseEstimator):
     #: Attributes that the model does not depend on when it is used, and not learned.
     _not_in_model: frozenset[str] = frozenset({
         "random_state", "verbose", "verbose_interval", "learning_rate", "batch_size", "memory",
-        "forgetting", "solver", "n_blocks", "converged_", "n_iter_", "lower_bound_",
-        "lower_bounds_", "n_steps_",
+        "forgetting", "solver", "n_blocks", "average_from", "callback", "history_", "_averaging",
+        "converged_", "n_iter_", "lower_bound_", "lower_bounds_", "n_steps_",
         "n_observations_", "statistics_", "feature_names_in_", "_told_dead",
         KEPT,
     })  # fmt: skip
@@ -257,6 +281,7 @@ class Estimator(BaseEstimator):
             if not resumed:
                 self._forget_fit()
             vars(self).pop(KEPT, None)
+            vars(self).pop("history_", None)
             data = self._check_data(X, **given, reset=not resumed)
             if isinstance(data, (Table, Sequences)):
                 check_total(data.sample_weight, data.observation_name)
@@ -265,7 +290,7 @@ class Estimator(BaseEstimator):
             models = [self._model()] if resumed else self._initial_models(data)
             best: Any = None
             for model in models:
-                rule = self._stopping_rule(data)
+                rule = self._watched(self._stopping_rule(data))
                 fitted = self._run(model, data, rule)
                 # Without iterations there is nothing to compare, and the last start is kept.
                 last = rule.log_likelihoods[-1:]
@@ -274,6 +299,27 @@ class Estimator(BaseEstimator):
             self._warn_of_end(best[1])
             self._set_fitted(*best)
         return data
+
+    def _watched(self, rule: StoppingRule) -> StoppingRule:
+        """The rule, which tells the callback of each iteration if there is one."""
+        if self.callback is None:
+            return rule
+        before_step, after_step, model = rule.before_step, rule.after_step, None
+
+        def remember(present, expectation):
+            nonlocal model
+            model = present
+            return before_step(present, expectation)
+
+        def tell(expectation):
+            ends = after_step(expectation)
+            weight, log_likelihood = expectation.weight, expectation.log_likelihood
+            report = Report(weight, weight, log_likelihood, rule.n_iter, model, self)
+            return (self.callback(report) is True) or ends
+
+        # Steps that a kernel takes at once are not seen one by one.
+        rule.limit, rule.before_step, rule.after_step = lambda: None, remember, tell
+        return rule
 
     def _run(self, model, data, rule) -> algebra.Fitted:
         """Batch or incremental EM from one initial model."""
@@ -327,12 +373,14 @@ class Estimator(BaseEstimator):
                     yield table
 
             progress = algebra.learn(
-                algebra.Progress(model, self._memory_of(model), self._clock),
+                self._progress_of(model),
                 watched(),
                 rate,
                 self.batch_size,
                 largest_batch=self._stream_batch if data.is_stream else None,
                 keep_statistics=self.memory == "statistics",
+                average_from=self.average_from,
+                report=self._report_online,
             )
             self._set_progress(progress)
             self._after_learning(last)
@@ -394,7 +442,10 @@ class Estimator(BaseEstimator):
         tables = iter(data.tables())
         if data.is_stream:
             first, tables = (None, tables) if started else beginning(tables)
-            return in_batches(tables, self.batch_size or self._stream_batch), first
+            size = self.batch_size or self._stream_batch
+            if self.average_from is not None:
+                size = algebra.block_size(size)
+            return in_batches(tables, size), first
         (table,) = tables
         return [table], None if started else table
 
@@ -419,9 +470,40 @@ class Estimator(BaseEstimator):
         self.n_features_in_ = table.X.shape[1]
         return None
 
+    def _report_online(self, progress, weight, log_likelihood) -> bool:
+        """Keep the progressive log-likelihood, and tell the callback; whether to stop."""
+        n = progress.clock.observations
+        # Kernels of some models do not compute it.
+        if not math.isnan(log_likelihood):
+            self.history_ = with_entry(vars(self).get("history_", ()), n, weight, log_likelihood)
+        if self.callback is None:
+            return False
+        report = Report(n, weight, log_likelihood, 0, progress.shown, self)
+        return self.callback(report) is True
+
+    def _progress_of(self, model) -> algebra.Progress:
+        """Where online learning goes on from, if ``model`` is the one that is shown."""
+        average = None
+        state = vars(self).get("_averaging")
+        # Attributes that were set by hand are what learning goes on from.
+        if state is not None and self.average_from is not None and _is_shown(state, model):
+            average = algebra.Average(state["mean"], state["weight"])
+            model.check_statistics(average.mean)
+            model = model.with_parameters(dict(state["iterate"]))
+        return algebra.Progress(model, self._memory_of(model), self._clock, average)
+
     def _set_progress(self, progress: algebra.Progress):
-        self._set_model(progress.model)
+        shown = progress.shown
+        self._set_model(shown)
         self._set_clock(progress.clock)
+        vars(self).pop("_averaging", None)
+        if progress.average is not None:
+            self._averaging = {
+                "iterate": Statistics(**progress.model.parameters),
+                "shown": Statistics(**self._model().parameters),
+                "mean": progress.average.mean,
+                "weight": progress.average.weight,
+            }
         if progress.memory is not None:
             self.statistics_ = progress.memory
         else:
@@ -566,6 +648,8 @@ class Estimator(BaseEstimator):
         "n_features_in_": lambda value: isinstance(value, Integral) and int(value) >= 1,
         "feature_names_in_": _are_names,
         "statistics_": lambda value: isinstance(value, Statistics),
+        "history_": is_history,
+        "_averaging": _is_averaging,
         KEPT: is_kept,
     }
 

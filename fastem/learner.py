@@ -156,7 +156,7 @@ class Learner:
             self._may_be_quick = False
             self._rate, self._size = estimator._rate, estimator.batch_size or 1
             self._steps, self._observations = estimator._clock
-            if estimator.memory == "model":
+            if estimator.memory == "model" and estimator.average_from is None:
                 self._quick = estimator._model().one_by_one()
         return self._quick
 

@@ -968,6 +968,7 @@ def falling_rate(t):
 SETTINGS_OF_LEARNERS = {
     "auto": {},
     "forgetting": {"forgetting": 20.0},
+    "averaging": {"average_from": 5.0},
     "number": {"batch_size": 1, "learning_rate": 0.03},
     "decay": {"batch_size": 7, "learning_rate": Decay(0.5, 0.7)},
     "statistics": {"memory": "statistics", "learning_rate": falling_rate},

@@ -113,13 +113,16 @@ class _OnlinePass:
         # Workers set a model into a copy of this estimator, which is sent once.
         template = copy.copy(model)
         template.n_jobs = shards.n_jobs
+        # Models are averaged, and callbacks called, where they are combined.
+        template.average_from = template.callback = None
+        vars(template).pop("history_", None)
         # A learning rate is that of a whole batch. Without batch_size a batch is what a worker
         # learns from between two combinations, or as large as those of a stream; a smaller last
         # one moves the model less.
         template.batch_size = model.batch_size or sync_every or model._stream_batch
         self.template = shards.client.compute(broadcast(template), optimize_graph=False)
         present = model._model()
-        self.progress = Progress(present, model._memory_of(present), model._clock)
+        self.progress = model._progress_of(present)
         if callback is not None:
             callback(model, 0)
 
@@ -127,7 +130,7 @@ class _OnlinePass:
         """Combine when all workers have finished."""
         for begin in range(0, max(self.shards.sizes), self.sync_every):
             busy = [i for i, size in enumerate(self.shards.sizes) if begin < size]
-            progress = broadcast(self.progress)
+            progress = broadcast(self.progress._replace(average=None))
             contributions = [self._task(progress, shard, begin) for shard in busy]
             (total,) = self.shards.gather([tree_sum(contributions)])
             self._update(total, total)
@@ -147,7 +150,7 @@ class _OnlinePass:
         arriving = as_completed()
 
         def send(shard):
-            task = self._task(broadcast(self.progress), shard, begins[shard])
+            task = self._task(broadcast(self.progress._replace(average=None)), shard, begins[shard])
             future = client.compute(task, optimize_graph=False)
             owners[future.key] = shard
             arriving.add(future)
@@ -178,7 +181,8 @@ class _OnlinePass:
     def _update(self, total, new):
         """Set the estimator to the combination; ``new`` is the part that has just arrived."""
         self.done += new.count
-        self.progress = total.combined(self.progress, new, self.entropic)
+        combined = total.combined(self.progress, new, self.entropic)
+        self.progress = combined.averaged(self.model.average_from, new.weight)
         self.model._set_progress(self.progress)
         if self.callback is not None:
             self.callback(self.model, self.done)
@@ -214,7 +218,7 @@ class Contribution:
         model, mean = progress.model, self.part / self.weight
         model = model.maximize(mean) if entropic else model.with_parameters(dict(mean))
         clock = Clock(self.n_steps, progress.clock.observations + new.weight)
-        return Progress(model, self.memory / self.weight or None, clock)
+        return Progress(model, self.memory / self.weight or None, clock, progress.average)
 
 
 def _learn(template, progress, shard, begin, end, entropic):

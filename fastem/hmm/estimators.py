@@ -82,6 +82,14 @@ class GaussianHMM(BaseHMM):
     forgetting : float or None, default=None
         For streams that drift, with ``learning_rate='auto'``: a half-life in observations. Steps do
         not fall below ``1 - 2^(-1/forgetting)``; None: they go on falling.
+    average_from : float, 'auto' or None, default=None
+        Whether the model shown is the average over time (Polyak, Ruppert) of those that online
+        learning goes through: of those after this number of observations, or, with 'auto', of all,
+        the later the more. Learning itself goes on from the last one.
+    callback : callable or None, default=None
+        Called after each iteration of ``fit``, and after each call or part of a stream that
+        ``partial_fit`` learns from, with a :class:`fastem.monitoring.Report`. If it returns True,
+        learning ends.
     fixed : iterable of str, default=()
         Which of ``"startprob"``, ``"transmat"``, ``"means"``, ``"covars"`` learning leaves alone.
     n_jobs : int or None, default=None
@@ -135,13 +143,14 @@ class GaussianHMM(BaseHMM):
         algorithm="viterbi", random_state=None, n_iter=10, tol=1e-2, verbose=False, params="stmc",
         init_params="stmc", implementation="log", *, absorbing=None, learning_rate=DEFAULT_RATE,
         batch_size=None, memory="model", fixed=(), n_jobs=None,
-        forgetting=None, solver="em", n_blocks=None,
+        forgetting=None, average_from=None, callback=None, solver="em", n_blocks=None,
     ):  # fmt: skip
         super().__init__(
             n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
             verbose, params, init_params, implementation, absorbing=absorbing,
             learning_rate=learning_rate, batch_size=batch_size, memory=memory, fixed=fixed,
-            forgetting=forgetting, n_jobs=n_jobs, solver=solver, n_blocks=n_blocks,
+            forgetting=forgetting, average_from=average_from, callback=callback,
+            n_jobs=n_jobs, solver=solver, n_blocks=n_blocks,
         )  # fmt: skip
         self.covariance_type = covariance_type
         self.min_covar = min_covar
@@ -204,7 +213,9 @@ class GMMHMM(BaseHMM):
         ``transmat_``, 'm' for ``means_``, 'c' for ``covars_`` and 'w' for ``weights_``.
     algorithm, random_state, n_iter, tol, verbose, implementation
         As for :class:`~fastem.GaussianHMM`.
-    absorbing, learning_rate, batch_size, memory, forgetting, n_jobs, solver, n_blocks
+    absorbing, learning_rate, batch_size, memory, forgetting, average_from, callback
+        As for :class:`~fastem.GaussianHMM`.
+    n_jobs, solver, n_blocks
         As for :class:`~fastem.GaussianHMM`.
     fixed : iterable of str, default=()
         Which of ``"startprob"``, ``"transmat"``, ``"weights"``, ``"means"``, ``"covars"`` learning
@@ -245,13 +256,14 @@ class GMMHMM(BaseHMM):
         n_iter=10, tol=1e-2, verbose=False, params="stmcw", init_params="stmcw",
         implementation="log", *, absorbing=None, learning_rate=DEFAULT_RATE, batch_size=None,
         memory="model", fixed=(), n_jobs=None,
-        forgetting=None, solver="em", n_blocks=None,
+        forgetting=None, average_from=None, callback=None, solver="em", n_blocks=None,
     ):  # fmt: skip
         super().__init__(
             n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
             verbose, params, init_params, implementation, absorbing=absorbing,
             learning_rate=learning_rate, batch_size=batch_size, memory=memory, fixed=fixed,
-            forgetting=forgetting, n_jobs=n_jobs, solver=solver, n_blocks=n_blocks,
+            forgetting=forgetting, average_from=average_from, callback=callback,
+            n_jobs=n_jobs, solver=solver, n_blocks=n_blocks,
         )  # fmt: skip
         self.n_mix = n_mix
         self.min_covar = min_covar
@@ -289,7 +301,9 @@ class PoissonHMM(BaseHMM):
         ``transmat_`` and 'l' for ``lambdas_``.
     algorithm, random_state, n_iter, tol, verbose, implementation
         As for :class:`~fastem.GaussianHMM`.
-    absorbing, learning_rate, batch_size, memory, forgetting, n_jobs, solver, n_blocks
+    absorbing, learning_rate, batch_size, memory, forgetting, average_from, callback
+        As for :class:`~fastem.GaussianHMM`.
+    n_jobs, solver, n_blocks
         As for :class:`~fastem.GaussianHMM`.
     fixed : iterable of str, default=()
         Which of ``"startprob"``, ``"transmat"``, ``"lambdas"`` learning leaves alone.
@@ -324,13 +338,14 @@ class PoissonHMM(BaseHMM):
         lambdas_weight=0.0, algorithm="viterbi", random_state=None, n_iter=10, tol=1e-2,
         verbose=False, params="stl", init_params="stl", implementation="log", *, absorbing=None,
         learning_rate=DEFAULT_RATE, batch_size=None, memory="model", fixed=(), n_jobs=None,
-        forgetting=None, solver="em", n_blocks=None,
+        forgetting=None, average_from=None, callback=None, solver="em", n_blocks=None,
     ):  # fmt: skip
         super().__init__(
             n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
             verbose, params, init_params, implementation, absorbing=absorbing,
             learning_rate=learning_rate, batch_size=batch_size, memory=memory, fixed=fixed,
-            forgetting=forgetting, n_jobs=n_jobs, solver=solver, n_blocks=n_blocks,
+            forgetting=forgetting, average_from=average_from, callback=callback,
+            n_jobs=n_jobs, solver=solver, n_blocks=n_blocks,
         )  # fmt: skip
         self.lambdas_prior = lambdas_prior
         self.lambdas_weight = lambdas_weight
@@ -363,7 +378,9 @@ class CategoricalHMM(BaseHMM):
         ``transmat_`` and 'e' for ``emissionprob_``.
     algorithm, random_state, n_iter, tol, verbose, implementation
         As for :class:`~fastem.GaussianHMM`.
-    absorbing, learning_rate, batch_size, memory, forgetting, n_jobs, solver, n_blocks
+    absorbing, learning_rate, batch_size, memory, forgetting, average_from, callback
+        As for :class:`~fastem.GaussianHMM`.
+    n_jobs, solver, n_blocks
         As for :class:`~fastem.GaussianHMM`.
     fixed : iterable of str, default=()
         Which of ``"startprob"``, ``"transmat"``, ``"emissionprob"`` learning leaves alone.
@@ -397,13 +414,14 @@ class CategoricalHMM(BaseHMM):
         n_features=None, algorithm="viterbi", random_state=None, n_iter=10, tol=1e-2,
         verbose=False, params="ste", init_params="ste", implementation="log", absorbing=None,
         learning_rate=DEFAULT_RATE, batch_size=None, memory="model", fixed=(), n_jobs=None,
-        forgetting=None, solver="em", n_blocks=None,
+        forgetting=None, average_from=None, callback=None, solver="em", n_blocks=None,
     ):  # fmt: skip
         super().__init__(
             n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
             verbose, params, init_params, implementation, absorbing=absorbing,
             learning_rate=learning_rate, batch_size=batch_size, memory=memory, fixed=fixed,
-            forgetting=forgetting, n_jobs=n_jobs, solver=solver, n_blocks=n_blocks,
+            forgetting=forgetting, average_from=average_from, callback=callback,
+            n_jobs=n_jobs, solver=solver, n_blocks=n_blocks,
         )  # fmt: skip
         self.emissionprob_prior = emissionprob_prior
         self.n_features = n_features
@@ -450,7 +468,9 @@ class MultinomialHMM(BaseHMM):
         ``transmat_`` and 'e' for ``emissionprob_``.
     algorithm, random_state, n_iter, tol, verbose, implementation
         As for :class:`~fastem.GaussianHMM`.
-    absorbing, learning_rate, batch_size, memory, forgetting, n_jobs, solver, n_blocks
+    absorbing, learning_rate, batch_size, memory, forgetting, average_from, callback
+        As for :class:`~fastem.GaussianHMM`.
+    n_jobs, solver, n_blocks
         As for :class:`~fastem.GaussianHMM`.
     fixed : iterable of str, default=()
         Which of ``"startprob"``, ``"transmat"``, ``"emissionprob"`` learning leaves alone.
@@ -480,13 +500,14 @@ class MultinomialHMM(BaseHMM):
         algorithm="viterbi", random_state=None, n_iter=10, tol=1e-2, verbose=False, params="ste",
         init_params="ste", implementation="log", *, absorbing=None, learning_rate=DEFAULT_RATE,
         batch_size=None, memory="model", fixed=(), n_jobs=None,
-        forgetting=None, solver="em", n_blocks=None,
+        forgetting=None, average_from=None, callback=None, solver="em", n_blocks=None,
     ):  # fmt: skip
         super().__init__(
             n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
             verbose, params, init_params, implementation, absorbing=absorbing,
             learning_rate=learning_rate, batch_size=batch_size, memory=memory, fixed=fixed,
-            forgetting=forgetting, n_jobs=n_jobs, solver=solver, n_blocks=n_blocks,
+            forgetting=forgetting, average_from=average_from, callback=callback,
+            n_jobs=n_jobs, solver=solver, n_blocks=n_blocks,
         )  # fmt: skip
         self.n_trials = n_trials
 
@@ -514,7 +535,9 @@ class HMM(BaseHMM):
         by k-means, that of the chain even.
     algorithm, random_state, n_iter, tol, verbose, implementation
         As for :class:`~fastem.GaussianHMM`.
-    absorbing, learning_rate, batch_size, memory, forgetting, n_jobs, solver, n_blocks
+    absorbing, learning_rate, batch_size, memory, forgetting, average_from, callback
+        As for :class:`~fastem.GaussianHMM`.
+    n_jobs, solver, n_blocks
         As for :class:`~fastem.GaussianHMM`.
     fixed : iterable of str, default=()
         Names of parameters that learning leaves alone: ``"startprob"``, ``"transmat"``, and the
@@ -550,13 +573,14 @@ class HMM(BaseHMM):
         algorithm="viterbi", random_state=None, n_iter=10, tol=1e-2, verbose=False, params="ste",
         init_params="ste", implementation="log", *, absorbing=None, learning_rate=DEFAULT_RATE,
         batch_size=None, memory="model", fixed=(), n_jobs=None,
-        forgetting=None, solver="em", n_blocks=None,
+        forgetting=None, average_from=None, callback=None, solver="em", n_blocks=None,
     ):  # fmt: skip
         super().__init__(
             n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
             verbose, params, init_params, implementation, absorbing=absorbing,
             learning_rate=learning_rate, batch_size=batch_size, memory=memory, fixed=fixed,
-            forgetting=forgetting, n_jobs=n_jobs, solver=solver, n_blocks=n_blocks,
+            forgetting=forgetting, average_from=average_from, callback=callback,
+            n_jobs=n_jobs, solver=solver, n_blocks=n_blocks,
         )  # fmt: skip
         self.family = family
 

@@ -129,6 +129,14 @@ class KalmanFilter(Estimator):
     forgetting : float or None, default=None
         For streams that drift, with ``learning_rate='auto'``: a half-life in observations. Steps do
         not fall below ``1 - 2^(-1/forgetting)``; None: they go on falling.
+    average_from : float, 'auto' or None, default=None
+        Whether the model shown is the average over time (Polyak, Ruppert) of those that online
+        learning goes through: of those after this number of observations, or, with 'auto', of all,
+        the later the more. Learning itself goes on from the last one.
+    callback : callable or None, default=None
+        Called after each iteration of ``fit``, and after each call or part of a stream that
+        ``partial_fit`` learns from, with a :class:`fastem.monitoring.Report`. If it returns True,
+        learning ends.
     verbose : int, default=0
     n_jobs : int or None, default=None
         Threads; None: as many as there are cores, one inside a worker. The result does not depend
@@ -203,7 +211,7 @@ initial_state_covariance_ : ndarray
         n_dim_state=None, n_dim_obs=None, *, tol=1e-4, max_iter=100, fixed=(),
         transition_covariance_type="full", observation_covariance_type="full", warm_start=False,
         learning_rate=DEFAULT_RATE, batch_size=None, memory="model", verbose=0, n_jobs=None,
-        forgetting=None, solver="em", n_blocks=None,
+        forgetting=None, average_from=None, callback=None, solver="em", n_blocks=None,
     ):  # fmt: skip
         self.transition_matrices = transition_matrices
         self.observation_matrices = observation_matrices
@@ -227,6 +235,8 @@ initial_state_covariance_ : ndarray
         self.batch_size = batch_size
         self.memory = memory
         self.forgetting = forgetting
+        self.average_from = average_from
+        self.callback = callback
         self.verbose = verbose
         self.n_jobs = n_jobs
         self.solver = solver
@@ -416,7 +426,7 @@ initial_state_covariance_ : ndarray
 
     def _set_progress(self, progress):
         super()._set_progress(progress)
-        keep_learner(self, progress.model)
+        keep_learner(self, progress.shown)
 
     def __sklearn_is_fitted__(self):
         given = self.transition_matrices is not None and self.observation_matrices is not None

@@ -43,8 +43,8 @@ class MixtureEstimator(Estimator):
 
     def __init__(
         self, *, n_components, tol, max_iter, n_init, random_state, warm_start, verbose,
-        verbose_interval, learning_rate, batch_size, memory, fixed, n_jobs, forgetting, solver,
-        n_blocks,
+        verbose_interval, learning_rate, batch_size, memory, fixed, n_jobs,
+        forgetting, average_from, callback, solver, n_blocks,
     ):  # fmt: skip
         self.n_components = n_components
         self.tol = tol
@@ -58,6 +58,8 @@ class MixtureEstimator(Estimator):
         self.batch_size = batch_size
         self.memory = memory
         self.forgetting = forgetting
+        self.average_from = average_from
+        self.callback = callback
         self.fixed = fixed
         self.n_jobs = n_jobs
         self.solver = solver

@@ -60,6 +60,14 @@ class GaussianMixture(BaseMixture):
     forgetting : float or None, default=None
         For streams that drift, with ``learning_rate='auto'``: a half-life in observations. Steps do
         not fall below ``1 - 2^(-1/forgetting)``; None: they go on falling.
+    average_from : float, 'auto' or None, default=None
+        Whether the model shown is the average over time (Polyak, Ruppert) of those that online
+        learning goes through: of those after this number of observations, or, with 'auto', of all,
+        the later the more. Learning itself goes on from the last one.
+    callback : callable or None, default=None
+        Called after each iteration of ``fit``, and after each call or part of a stream that
+        ``partial_fit`` learns from, with a :class:`fastem.monitoring.Report`. If it returns True,
+        learning ends.
     fixed : iterable of str, default=()
         Which of ``"weights"``, ``"means"``, ``"covariances"`` learning leaves alone.
     n_jobs : int or None, default=None
@@ -116,14 +124,15 @@ class GaussianMixture(BaseMixture):
         n_init=1, init_params="kmeans", weights_init=None, means_init=None, precisions_init=None,
         random_state=None, warm_start=False, verbose=0, verbose_interval=10,
         learning_rate=DEFAULT_RATE, batch_size=None, memory="model", fixed=(), n_jobs=None,
-        forgetting=None, solver="em", n_blocks=None,
+        forgetting=None, average_from=None, callback=None, solver="em", n_blocks=None,
     ):  # fmt: skip
         super().__init__(
             n_components=n_components, tol=tol, max_iter=max_iter, n_init=n_init,
             random_state=random_state, warm_start=warm_start, verbose=verbose,
             verbose_interval=verbose_interval, learning_rate=learning_rate,
             batch_size=batch_size, memory=memory, fixed=fixed, n_jobs=n_jobs,
-            forgetting=forgetting, solver=solver, n_blocks=n_blocks,
+            forgetting=forgetting, average_from=average_from, callback=callback,
+            solver=solver, n_blocks=n_blocks,
         )  # fmt: skip
         self.covariance_type = covariance_type
         self.reg_covar = reg_covar
@@ -295,7 +304,7 @@ class Mixture(BaseMixture):
         Names of parameters that learning leaves alone.
     tol, max_iter, n_init, init_params, random_state, warm_start, verbose, verbose_interval
         As for :class:`~fastem.GaussianMixture`.
-    learning_rate, batch_size, memory, forgetting, n_jobs, solver, n_blocks
+    learning_rate, batch_size, memory, forgetting, average_from, callback, n_jobs, solver, n_blocks
         As for :class:`~fastem.GaussianMixture`.
 
     Attributes
@@ -326,7 +335,7 @@ class Mixture(BaseMixture):
         self, family="gaussian", n_components=1, *, tol=1e-3, max_iter=100, n_init=1,
         init_params="kmeans", init=None, random_state=None, warm_start=False, verbose=0,
         verbose_interval=10, learning_rate=DEFAULT_RATE, batch_size=None, memory="model",
-        forgetting=None,
+        forgetting=None, average_from=None, callback=None,
         fixed=(), n_jobs=None,
         solver="em", n_blocks=None,
     ):  # fmt: skip
@@ -335,7 +344,8 @@ class Mixture(BaseMixture):
             random_state=random_state, warm_start=warm_start, verbose=verbose,
             verbose_interval=verbose_interval, learning_rate=learning_rate,
             batch_size=batch_size, memory=memory, fixed=fixed, n_jobs=n_jobs,
-            forgetting=forgetting, solver=solver, n_blocks=n_blocks,
+            forgetting=forgetting, average_from=average_from, callback=callback,
+            solver=solver, n_blocks=n_blocks,
         )  # fmt: skip
         self.family = family
         self.init_params = init_params

@@ -28,7 +28,7 @@ def save(model, path) -> None:
 
     Writing is atomic: after a crash an existing file is intact. The file contains no code (no
     pickle), and arrays are loaded exact to the bit. A ``random_state`` that is a ``RandomState`` is
-    loaded as None; a number is kept.
+    loaded as None; a number is kept. A ``callback`` is left out.
 
     Parameters
     ----------
@@ -77,9 +77,13 @@ def _describe(model, arrays, prefix):
     if _kinds().get(kind) is not type(model):
         raise TypeError(f"Only fastem's own estimators can be saved; got {kind}.")
     learned = model._learned_attributes()
+    parameters = model.get_params(deep=False)
+    if "callback" in parameters:
+        # It watches a process, and is no part of a model.
+        parameters["callback"] = None
     attributes = {name: value for name, value in vars(model).items() if name in learned}
     return kind, {
-        "parameters": _entries(model.get_params(deep=False), arrays, f"{prefix}parameter"),
+        "parameters": _entries(parameters, arrays, f"{prefix}parameter"),
         "attributes": _entries(attributes, arrays, f"{prefix}attribute"),
     }
 
