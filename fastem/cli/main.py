@@ -74,7 +74,10 @@ def _add_reproduce(commands):
         "and on scikit-learn's digits.",
     )
     parser.add_argument(
-        "experiments", nargs="*", metavar="experiment", help=f"{', '.join(NAMES)} (default: all)"
+        "experiments",
+        nargs="*",
+        metavar="experiment",
+        help=f"{', '.join(NAMES)} (default: all but the last)",
     )
     size = parser.add_mutually_exclusive_group()
     size.add_argument(
@@ -98,7 +101,7 @@ def _add_reproduce(commands):
 
 
 def _reproduce(options) -> int:
-    from ..experiments import NAMES, Size, reproduce
+    from ..experiments import NAMES, PAPER, Size, reproduce
     from ..experiments.datasets import DataMissing
 
     unknown = [name for name in options.experiments if name not in NAMES]
@@ -112,7 +115,7 @@ def _reproduce(options) -> int:
         return _refuse("--starts must be 1 or more.")
     if options.data is not None and not options.data.is_dir():
         return _refuse(f"--data: there is no folder {options.data}.")
-    names = options.experiments or NAMES
+    names = options.experiments or PAPER
     try:
         reproduce(names, Size(kind, starts), options.out, options.data, resume=options.resume)
     except DataMissing as error:

@@ -9,11 +9,14 @@ from time import perf_counter
 
 from .result import Result, Size
 
-__all__ = ["NAMES", "Size", "reproduce"]
+__all__ = ["NAMES", "PAPER", "Size", "reproduce"]
 
-#: In the order of the paper. Each is a module with ``run(size, data_folder, bars, done)``, which
-#: yields its results, but for those whose names are in ``done``; ``names(size)`` are all of them.
-NAMES = ("hmm", "kalman", "dirichlet", "mixture")
+#: The paper's experiments in its order. Each is a module with ``run(size, data_folder, bars,
+#: done)``, which yields its results, but for those whose names are in ``done``; ``names(size)`` are
+#: all of them.
+PAPER = ("hmm", "kalman", "dirichlet", "mixture")
+#: These, and one on a question that the paper leaves open.
+NAMES = (*PAPER, "open-question")
 
 
 def reproduce(
@@ -43,7 +46,7 @@ def reproduce(
 
     results = []
     for name in names:
-        experiment = import_module(f".{name}", __name__)
+        experiment = import_module(f".{name.replace('-', '_')}", __name__)
         kept = _kept(name, experiment.names(size), size, folder) if resume else []
         for result in kept:
             print(f"{result.heading}: kept from before")

@@ -156,7 +156,7 @@ def test_lines_on_the_screen_are_not_longer_than_wanted():
 def test_every_experiment_runs(name, tmp_path, capsys):
     assert main(["reproduce", name, "--quick", "--out", str(tmp_path)]) == 0
     screen = capsys.readouterr().out
-    wanted = import_module(f"fastem.experiments.{name}").names(Size("quick", 1))
+    wanted = import_module(f"fastem.experiments.{name.replace('-', '_')}").names(Size("quick", 1))
     assert {path.stem for path in tmp_path.glob("*.json")} == set(wanted)
     results = [Result.from_json((tmp_path / f"{one}.json").read_text()) for one in wanted]
     assert [result.main for result in results] == [True, False][: len(results)]
