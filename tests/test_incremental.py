@@ -173,11 +173,31 @@ def test_blocks_of_hardly_any_weight_do_no_harm():
 
 
 def test_a_stream_that_changes_from_pass_to_pass_is_refused():
-    lengths = iter([40, 40, 40, 40, 40, 20, 20, 20])
+    lengths = iter([40, 40, 40, 40, 20, 20, 20, 20])
     model = mixture(solver="incremental", n_blocks=4)
     with pytest.raises(ValueError, match="must have the same data each time"):
         model.fit(lambda: [rows(next(lengths))])
     assert not hasattr(model, "means_")
+
+
+def test_a_stream_is_read_once_more_to_count():
+    X, reads = rows(60), []
+
+    def stream():
+        reads.append(1)
+        return iter([X[:25], X[25:]])
+
+    settings = {"means_init": start()[1], "max_iter": 3, "tol": 0.0}
+    mixture(**settings).fit(stream)
+    n_batch = len(reads)
+    reads.clear()
+    model = mixture(solver="incremental", n_blocks=4, **settings).fit(stream)
+    assert len(reads) == n_batch + 1
+    assert model.n_iter_ == 3
+    w = np.repeat([1.0, 0.0, 0.0, 2.0], 15)
+    weighted = [(X[:25], w[:25]), (X[25:], w[25:])]
+    blocks = blocks_of(Stream(weighted), 4)
+    assert len(blocks) == len(list(blocks)) == 2
 
 
 def test_one_sequence_is_batch_em():

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .batches import in_batches
 from .remote import Remote
 from .rows import as_data
@@ -75,11 +77,12 @@ def blocks_of(data, n_blocks: int | None = None) -> Blocks:
     if isinstance(data, Remote) or hasattr(data, "blocks"):
         return data.blocks(n_blocks)
     data = data if hasattr(data, "tables") else as_data(data)
-    size = _size_of(data)
+    size, counts = _size_of(data)
     per_block = -(-size.observations // number_of_blocks(size, n_blocks))
     if data.is_stream:
-        tables = _Cut(data, per_block)
-        return Blocks(tables, sum(1 for _ in tables), size.weight)
+        starts = np.arange(0, size.observations, per_block)
+        n_weighted = int(np.logical_or.reduceat(counts, starts).sum())
+        return Blocks(_Cut(data, per_block), n_weighted, size.weight)
     # They are kept, because tables keep what models find out about them.
     tables = list(_Cut(data, per_block))
     tables = [data] if len(tables) == 1 else tables
@@ -114,12 +117,17 @@ class _Cut:
                     yield part
 
 
-def _size_of(data) -> Size:
-    observations = rows = columns = 0
-    weight = 0.0
+def _size_of(data) -> tuple[Size, np.ndarray]:
+    """The size of data, read once, and which observations have some weight."""
+    rows, columns, weight, counts = 0, 0, 0.0, []
     for table in data.tables():
-        observations += len(table)
         rows += table.X.shape[0]
         columns = table.X.shape[1]
-        weight += float(len(table) if table.sample_weight is None else table.sample_weight.sum())
-    return Size(observations, rows, columns, weight)
+        if table.sample_weight is None:
+            weight += float(len(table))
+            counts.append(np.ones(len(table), bool))
+        else:
+            weight += float(table.sample_weight.sum())
+            counts.append(table.sample_weight > 0)
+    found = np.concatenate(counts)
+    return Size(len(found), rows, columns, weight), found
