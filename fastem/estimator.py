@@ -304,7 +304,8 @@ class Estimator(BaseEstimator):
         """The rule, which tells the callback of each iteration if there is one."""
         if self.callback is None:
             return rule
-        before_step, after_step, model = rule.before_step, rule.after_step, None
+        before_step, after_step = rule.before_step, rule.after_step
+        model, n_iter = None, 0
 
         def remember(present, expectation):
             nonlocal model
@@ -312,9 +313,11 @@ class Estimator(BaseEstimator):
             return before_step(present, expectation)
 
         def tell(expectation):
+            nonlocal n_iter
+            n_iter += 1
             ends = after_step(expectation)
             weight, log_likelihood = expectation.weight, expectation.log_likelihood
-            report = Report(weight, weight, log_likelihood, rule.n_iter, model, self)
+            report = Report(weight, weight, log_likelihood, n_iter, model, self)
             return (self.callback(report) is True) or ends
 
         # Steps that a kernel takes at once are not seen one by one.
