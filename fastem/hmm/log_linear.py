@@ -12,7 +12,7 @@ __all__ = ["absorbing_chain", "chain_of_lengths"]
 _NEVER = 1e200
 # Values of paths below this are computed in logarithms.
 _LEAST_VALUE = 1e-250
-_MOST_ROUNDS = 10_000
+_MOST_ROUNDS = 2_000
 
 
 def absorbing_chain(startprobs, transmats, alphas, costs, absorbing, fixed=()):
@@ -105,7 +105,7 @@ def chain_of_lengths(startprobs, transmats, alphas, costs, survival, fixed=()):
                 continue
             moved = np.abs(new.transmat - found.transmat).max()
             slopes, found, step = tried, new, min(1.0, 2.0 * step)
-            if moved <= 1e-15:
+            if moved <= 1e-14:
                 break
     else:
         found = _Chain(startprobs, transmats, alphas, costs, survival, None, fixed)

@@ -15,7 +15,7 @@ from .checks import NAMES
 
 __all__ = ["log_linear_system"]
 
-_MOST_ROUNDS = 5_000
+_MOST_ROUNDS = 1_000
 _MATRICES = {
     "transition": ("transition_matrices", "transition_offsets", "transition_covariance"),
     "observation": ("observation_matrices", "observation_offsets", "observation_covariance"),
