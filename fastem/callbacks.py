@@ -103,6 +103,9 @@ class EarlyStopping:
         if report.n_iter == 1:
             # Another fit, or another start of it.
             self.best_, self.n_waited_ = -math.inf, 0
+        if math.isnan(report.log_likelihood):
+            # It is not known: see the estimator.
+            return False
         if report.log_likelihood > self.best_ + self.min_delta:
             self.best_, self.n_waited_ = report.log_likelihood, 0
         else:

@@ -241,6 +241,7 @@ def test_early_stopping_waits_for_a_rise():
         False, False, False, False, False, True,
     ]  # fmt: skip
     assert (stop.best_, stop.n_waited_) == (2.0, 2)
+    assert not any(EarlyStopping(patience=1)(report(float("nan"))) for _ in range(3))
     with pytest.raises(ValueError, match="patience"):
         EarlyStopping(patience=0)
 

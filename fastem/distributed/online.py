@@ -239,10 +239,12 @@ def _learn(template, progress, shard, begin, end, entropic):
 def _initialize(model, chunk):
     """Initialize an estimator from some observations, without an online step."""
     initialized = copy.copy(model).set_params(
-        learning_rate=_NO_STEP, forgetting=None, batch_size=None
+        learning_rate=_NO_STEP, forgetting=None, batch_size=None, average_from=None, callback=None
     )
     initialized.partial_fit(chunk.X, **chunk.given)
     check_is_fitted(initialized)
+    # Nothing has been learned from these observations yet.
+    vars(initialized).pop("history_", None)
     settings = model.get_params(deep=False)
     for name, value in vars(initialized).items():
         if name not in settings:
