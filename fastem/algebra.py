@@ -406,7 +406,7 @@ def learn(
         weights = batch_weights(len(table), size, table.sample_weight)
         if not weights.any():
             continue
-        etas, after = schedule(learning_rate, clock, weights, size)
+        etas, after = schedule(learning_rate, clock, weights, size, model.first_memory)
         if keep_statistics and memory is None:
             memory = model.own(model.horizon_of(batch_of_weight(table, size)))
         is_whole = batch_size is None and len(etas) == 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import warnings
 from collections.abc import Callable, Iterable
 from numbers import Integral, Real
 from typing import Any, Self
@@ -24,7 +25,7 @@ from .data.remote import Remote
 from .data.rows import Stream, Table, is_stream, readable
 from .data.sequences import Sequences
 from .learner import Learner, PredictingLearner
-from .learning_rate import Clock, Forgetting
+from .learning_rate import Clock, Forgetting, rate_is_automatic
 from .model import Model
 from .monitoring import Report, is_history, with_entry
 from .remembering import Memory
@@ -39,9 +40,11 @@ from .statistics import Statistics
 from .stopping import StoppingRule
 from .waiting import (
     KEPT,
+    MOST_ROWS,
     NotEnoughData,
     arrays_of,
     check_is_fitted,
+    has_enough,
     is_kept,
     more_needed,
     with_kept,
@@ -59,6 +62,12 @@ _valid_settings: dict[type, tuple[tuple[str, ...], set]] = {}
 _MANY = 1000
 #: Values of these types do not change.
 _PLAIN = frozenset({str, int, float, bool, type(None)})
+
+#: A first model is refined by so many steps of batch EM, if there are so many numbers a parameter.
+_REFINE_STEPS = 20
+_REFINE_FROM = 10
+#: With fewer it is made again, when there are more observations.
+_START_AGAIN_BELOW = 50
 
 #: Arrays of more numbers are checked by scikit-learn alone, which costs them little.
 _FEW = 2**14
@@ -357,16 +366,34 @@ class Estimator(BaseEstimator):
             model = self._model() if started else None
             self._before_learning(model)
             data = self._check_data(X, **given, reset=not started, once=True)
-            if KEPT in vars(self):
-                data = with_kept(self, data, given, reset=not started)
+            kept = vars(self).pop(KEPT, None)
+            everything = progressive = None
+            if kept is not None and not (started and data.is_stream):
+                everything = with_kept(self, kept, data, given, reset=not started)
+                # Few observations made a poor start: with twice as many, it is made again.
+                if started and has_enough(kept, everything):
+                    progressive = model.expect(data)
+                    self._forget_start()
+                    started = False
+                if not started:
+                    data = everything
             if not data.is_stream:
                 check_total(data.sample_weight, data.observation_name)
             tables, first = self._online_tables(data, started)
             if not started:
-                model = self._start_online(first)
+                refines = rate_is_automatic(rate) and not self._start_is_given()
+                model = self._start_online(first, kept or {})
                 if model is None:
                     return self
-            vars(self).pop(KEPT, None)
+                if refines:
+                    model, waits = self._refined(model, first)
+                    if waits and not data.is_stream:
+                        kept = arrays_of(self, first, getattr(self, "n_components", 1), tried=True)
+                        setattr(self, KEPT, kept)
+            elif everything is not None:
+                setattr(
+                    self, KEPT, {**arrays_of(self, everything, 1), "n_needed": kept["n_needed"]}
+                )
             last = None
 
             def watched():
@@ -383,9 +410,11 @@ class Estimator(BaseEstimator):
                 largest_batch=self._stream_batch if data.is_stream else None,
                 keep_statistics=self.memory == "statistics",
                 average_from=self.average_from,
-                report=self._report_online,
+                report=self._report_online if progressive is None else None,
             )
             self._set_progress(progress)
+            if progressive is not None:
+                self._report_online(progress, progressive.weight, progressive.log_likelihood)
             self._after_learning(last)
         return self
 
@@ -452,10 +481,21 @@ class Estimator(BaseEstimator):
         (table,) = tables
         return [table], None if started else table
 
-    def _start_online(self, table) -> Model | None:
+    def _start_is_given(self) -> bool:
+        """Whether the user says, at least in part, where online learning begins."""
+        return False
+
+    def _forget_start(self):
+        """Remove what online learning has learned, before it begins again."""
+        self._forget_fit()
+        state = vars(self)
+        for name in (*self._parameter_attributes(), "n_steps_", "n_observations_", "statistics_",
+                     "_averaging"):  # fmt: skip
+            state.pop(name, None)
+
+    def _start_online(self, table, kept) -> Model | None:
         """The first model; None if the table has too few observations, which are then kept."""
         before, n_components = vars(self).copy(), getattr(self, "n_components", 1)
-        kept = before.get(KEPT, {})
         tried = not more_needed(kept, table, n_components)
         try:
             if tried:
@@ -494,6 +534,21 @@ class Estimator(BaseEstimator):
             model.check_statistics(average.mean)
             model = model.with_parameters(dict(state["iterate"]))
         return algebra.Progress(model, self._memory_of(model), self._clock, average)
+
+    def _refined(self, model, table):
+        """A first model after some steps of batch EM, and whether another should follow it.
+
+        One pass is not enough to forget a rough initialization, or one from few observations.
+        """
+        n_parameters = sum(array.size for array in model.parameters.values())
+        each = table.X.size / n_parameters
+        if each >= _REFINE_FROM:
+            part = table.part(0, table.count_for(MOST_ROWS))
+            # Where EM fails, with components that die or collapse, the start has to do.
+            with contextlib.suppress(ValueError), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model = algebra.fit(model, part, StoppingRule(_REFINE_STEPS)).model
+        return model, each < _START_AGAIN_BELOW and table.X.shape[0] < MOST_ROWS
 
     def _set_progress(self, progress: algebra.Progress):
         shown = progress.shown

@@ -115,7 +115,9 @@ class Learner:
             quick = self._quick
             if quick is not None and not given:
                 n_before = self._observations
-                eta, steps, n_after = next_rate(self._rate, self._steps, n_before, 1.0, self._size)
+                eta, steps, n_after = next_rate(
+                    self._rate, self._steps, n_before, 1.0, self._size, self._first_memory
+                )
                 if quick.learn(x, eta, n_before):
                     self._steps, self._observations = steps, n_after
                     self._is_ahead = True
@@ -156,8 +158,12 @@ class Learner:
             self._may_be_quick = False
             self._rate, self._size = estimator._rate, estimator.batch_size or 1
             self._steps, self._observations = estimator._clock
-            if estimator.memory == "model" and estimator.average_from is None:
-                self._quick = estimator._model().one_by_one()
+            # While first observations are kept, learning may begin again from all of them.
+            waits = KEPT in vars(estimator)
+            if estimator.memory == "model" and estimator.average_from is None and not waits:
+                model = estimator._model()
+                self._first_memory = model.first_memory
+                self._quick = model.one_by_one()
         return self._quick
 
     def _present(self):

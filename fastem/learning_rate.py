@@ -13,8 +13,8 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-__all__ = ["DEFAULT_RATE", "Clock", "Decay", "Forgetting", "batch_weights", "next_rate", "rates",
-           "schedule", "step_size"]  # fmt: skip
+__all__ = ["DEFAULT_RATE", "Clock", "Decay", "Forgetting", "batch_weights", "next_rate",
+           "rate_is_automatic", "rates", "schedule", "step_size"]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,17 @@ class Decay:
 #: The default learning rate of estimators, which counts observations.
 DEFAULT_RATE = "auto"
 
-# With the automatic rate, the observation after n others has the step size (n + 100)^-0.75: the
-# sum of the steps diverges and that of their squares converges, as stochastic approximation
-# requires, and the first observations cannot undo an initialization from a few of them.
-_OFFSET, _EXPONENT = 100.0, 0.75
-# Terms of log(1 - x) = -Σ x^j / j; x is 0.032 at most, so that the next term is below rounding.
-_N_TERMS = 11
+# With the automatic rate, the observation after n others has the step size
+# (2/m) (1 + n/m)^-0.8: the sum of the steps diverges and that of their squares converges, as
+# stochastic approximation requires. The memory begins with m observations, as many as the model
+# needs to be determined by them (``Model.first_memory``), and grows with their number: an estimate
+# of P parameters from a memory of N observations costs P / 2N of the log-likelihood, so that fewer
+# would undo the initialization.
+_EXPONENT = 0.8
+#: The least memory, with which an observation has the step size 0.1.
+LEAST_MEMORY = 20.0
+# Terms of log(1 - x) = -Σ x^j / j; x is 0.1 at most, so that the next term is below rounding.
+_N_TERMS = 16
 _TERMS = np.arange(1, _N_TERMS + 1)
 #: For each term the power of n in its integral times the number of the term.
 _DIVISORS = [(1.0 - _EXPONENT * j) * j for j in range(1, _N_TERMS + 1)]
@@ -61,8 +66,8 @@ _NEGLIGIBLE = 1e-17
 class Forgetting:
     """The automatic rate, with steps that do not fall below those of a half-life.
 
-    After n others an observation has the step size ``ρ(n) = max((n + 100)^-0.75, 1 - 2^(-1/h))``,
-    so that it counts half after ``h`` more at the latest.
+    After n others an observation has the step size ``ρ(n)``, the larger of the automatic one
+    and ``1 - 2^(-1/h)``, so that it counts half after ``h`` more at the latest.
 
     Parameters
     ----------
@@ -77,10 +82,10 @@ class Forgetting:
         """``-log(1 - ρ)`` of the smallest step ρ."""
         return math.log(2.0) / self.half_life
 
-    @property
-    def begin(self) -> float:
+    def begin(self, memory: float) -> float:
         """The number of observations after which the step is the smallest, if positive."""
-        return (-math.expm1(-self.decline)) ** (-1.0 / _EXPONENT) - _OFFSET
+        smallest = -math.expm1(-self.decline)
+        return (_first_step(memory) / smallest) ** (1.0 / _EXPONENT) - memory
 
 
 class Clock(NamedTuple):
@@ -98,7 +103,7 @@ def rates(learning_rate: float | Callable[[int], float], first: int, count: int)
 
 
 def schedule(
-    learning_rate, clock: Clock, weights: np.ndarray, size: float
+    learning_rate, clock: Clock, weights: np.ndarray, size: float, memory: float = 100.0
 ) -> tuple[np.ndarray, Clock]:
     """The rates of batches of the given weights, and the clock after them.
 
@@ -107,27 +112,33 @@ def schedule(
     learning_rate : 'auto', Forgetting, float, callable or Decay
         A rate η, or a function of the step, is that of a batch of weight ``size``; a batch of
         weight n has the rate η n / size and counts as n / size of a step. ``'auto'`` counts
-        observations: after n others, an observation has the step size ``ρ(n) = (n + 100)^-0.75``,
-        and a batch ``1 - exp(∫ log(1 - ρ(n)) dn)`` over its weight, as its observations would one
-        after another. How data are cut into batches then does not change how much is forgotten.
+        observations: after n others, an observation has the step size
+        ``ρ(n) = (2/m) (1 + n/m)^-0.8`` with m the ``memory``, and a batch
+        ``1 - exp(∫ log(1 - ρ(n)) dn)`` over its weight, as its observations would one after
+        another. How data are cut into batches then does not change how much is forgotten.
     clock : Clock
     weights : ndarray of shape (n_batches,)
     size : float
         The weight of a whole batch.
+    memory : float, default=100
+        The observations that the automatic rate remembers at first: ``model.first_memory``.
     """
     weights = np.asarray(weights, dtype=float)
     if len(weights) == 1:
-        eta, *after = next_rate(learning_rate, *clock, float(weights[0]), size)
+        eta, *after = next_rate(learning_rate, *clock, float(weights[0]), size, memory)
         return np.array([eta]), Clock(*after)
     shares = weights / size
     if isinstance(learning_rate, Forgetting):
         before = clock.observations + np.cumsum(weights) - weights
         etas = np.array(
-            [_forgetting_rate(learning_rate, *pair) for pair in zip(before, weights, strict=True)]
+            [
+                _forgetting_rate(learning_rate, *pair, memory)
+                for pair in zip(before, weights, strict=True)
+            ]
         )
     elif isinstance(learning_rate, str) and learning_rate == "auto":
         before = clock.observations + np.cumsum(weights) - weights
-        etas = _automatic(before, weights)
+        etas = _automatic(before, weights, memory)
     else:
         before = clock.steps + np.cumsum(shares) - shares
         # Shares that should sum to a whole step may miss it by rounding.
@@ -139,7 +150,8 @@ def schedule(
 
 
 def next_rate(
-    learning_rate, steps: float, observations: float, weight: float, size: float
+    learning_rate, steps: float, observations: float, weight: float, size: float,
+    memory: float = 100.0,
 ) -> tuple[float, float, float]:  # fmt: skip
     """As :func:`schedule` for one batch, in plain numbers.
 
@@ -147,15 +159,20 @@ def next_rate(
     """
     share = weight / size
     if isinstance(learning_rate, str) and learning_rate == "auto":
-        eta = _automatic_rate(observations, weight)
+        eta = _automatic_rate(observations, weight, memory)
     elif isinstance(learning_rate, Forgetting):
-        eta = _forgetting_rate(learning_rate, observations, weight)
+        eta = _forgetting_rate(learning_rate, observations, weight, memory)
     else:
         # An infinite rate is batch EM on any batch that weighs something.
         eta = _rate_at(learning_rate, math.floor(steps + 1e-9) + 1) * share if share > 0 else 0.0
     steps += share
     # Whole steps need no rounding, which takes its time.
     return eta, steps if steps % 1.0 == 0.0 else round(steps, 9), observations + weight
+
+
+def rate_is_automatic(learning_rate) -> bool:
+    """Whether observations are counted, with a half-life or without."""
+    return learning_rate == "auto" or isinstance(learning_rate, Forgetting)
 
 
 def batch_weights(n: int, size: int, sample_weight: np.ndarray | None = None) -> np.ndarray:
@@ -200,15 +217,20 @@ def _rate_at(learning_rate, step):
     return value
 
 
-def _automatic_rate(before, weight):
+def _first_step(memory):
+    """``ρ(0) mᵞ``, by which ``(n + m)⁻ᵞ`` is multiplied."""
+    return 2.0 * memory ** (_EXPONENT - 1.0)
+
+
+def _automatic_rate(before, weight, memory):
     """As ``_automatic`` for one batch."""
-    return _rate_of_exponent(_automatic_exponent(before, weight))
+    return _rate_of_exponent(_automatic_exponent(before, weight, memory))
 
 
-def _forgetting_rate(forgetting, before, weight):
+def _forgetting_rate(forgetting, before, weight, memory):
     """The automatic rate until its steps are the smallest, and theirs from then on."""
-    slowing = min(max(forgetting.begin - before, 0.0), weight)
-    exponent = _automatic_exponent(before, slowing) if slowing > 0 else 0.0
+    slowing = min(max(forgetting.begin(memory) - before, 0.0), weight)
+    exponent = _automatic_exponent(before, slowing, memory) if slowing > 0 else 0.0
     return _rate_of_exponent(exponent + (weight - slowing) * forgetting.decline)
 
 
@@ -219,10 +241,10 @@ def _rate_of_exponent(exponent):
         return math.inf
 
 
-def _automatic_exponent(before, weight):
+def _automatic_exponent(before, weight, memory):
     """``-∫ log(1 - ρ(n)) dn`` from ``before`` over ``weight``."""
-    start = before + _OFFSET
-    rho, growth = start**-_EXPONENT, weight / start
+    start = before + memory
+    rho, growth = _first_step(memory) * start**-_EXPONENT, weight / start
     factor = math.expm1(-_EXPONENT * math.log1p(growth))
     power_of_start, exponent = start, 0.0
     for divisor in _DIVISORS:
@@ -236,12 +258,13 @@ def _automatic_exponent(before, weight):
     return exponent
 
 
-def _automatic(before, weights):
+def _automatic(before, weights, memory):
     """``η = exp(L) - 1`` with ``L = -∫ log(1 - ρ(n)) dn`` from ``before`` over ``weights``."""
-    start = before + _OFFSET
+    start = before + memory
     powers = 1.0 - _EXPONENT * _TERMS[:, None]
-    # The integral of Σ s^-(0.75 j) / j: differences of powers, without their cancellation.
+    factors = _first_step(memory) ** _TERMS[:, None] / (powers * _TERMS[:, None])
+    # The integral of Σ ρ^j / j: differences of powers, without their cancellation.
     growth = np.expm1(powers * np.log1p(weights / start))
-    exponents = (start**powers * growth / (powers * _TERMS[:, None])).sum(axis=0)
+    exponents = (factors * start**powers * growth).sum(axis=0)
     with np.errstate(over="ignore"):
         return np.expm1(exponents)

@@ -16,6 +16,7 @@ import numpy as np
 
 from . import algebra
 from .data.rows import as_data
+from .learning_rate import LEAST_MEMORY
 from .statistics import Expectation, Iterated, Learned, Statistics
 from .stopping import Limit
 
@@ -93,6 +94,17 @@ class Model(Protocol):
             first step is one of those above.
         """
         return None
+
+    # Online learning --------------------------------------------------------------------------
+
+    @property
+    def first_memory(self) -> float:
+        """The observations that the automatic rate of online EM remembers at first.
+
+        As many as determine the parameters: ten times the number of parameters over the numbers of
+        an observation, or :data:`~fastem.learning_rate.LEAST_MEMORY`.
+        """
+        return LEAST_MEMORY
 
     # Inference --------------------------------------------------------------------------------
 

@@ -12,9 +12,11 @@ from sklearn.utils.validation import check_is_fitted as is_fitted_or_raise
 
 __all__ = [
     "KEPT",
+    "MOST_ROWS",
     "NotEnoughData",
     "arrays_of",
     "check_is_fitted",
+    "has_enough",
     "is_kept",
     "more_needed",
     "with_kept",
@@ -27,7 +29,7 @@ _GIVEN = ("lengths", "sample_weight", "cut_off")
 #: Rows for each component, and in all, that a start waits for once observations are kept.
 _ROWS_PER_COMPONENT, _LEAST_ROWS = 10, 20
 #: If so many rows are not enough, more of them are not either.
-_MOST_ROWS = 10_000
+MOST_ROWS = 10_000
 
 
 class NotEnoughData(ValueError):
@@ -58,6 +60,11 @@ def more_needed(kept: dict, table, n_components: int) -> bool:
     return bool(kept) and _n_rows(table) < max(kept["n_needed"], _wanted(table, n_components))
 
 
+def has_enough(kept: dict, data) -> bool:
+    """Whether there are as many observations as were waited for, for a start or another one."""
+    return data.is_stream or _n_rows(data) >= kept["n_needed"]
+
+
 def _wanted(table, n_components):
     return max(_ROWS_PER_COMPONENT * n_components, table.X.shape[1], _LEAST_ROWS)
 
@@ -70,18 +77,18 @@ def _n_rows(table):
     return int(np.sum((table.sample_weight > 0) * lengths))
 
 
-def arrays_of(estimator, table, n_components: int, *, tried: bool) -> dict[str, Any]:
+def arrays_of(estimator, table, n_components: int, *, tried: bool = False) -> dict[str, Any]:
     """A table as an estimator keeps it; ``tried`` says that it was not enough.
 
     Raises :class:`NotEnoughData` if waiting for more is of no use.
     """
     n_rows = _n_rows(table)
-    if tried and n_rows >= _MOST_ROWS:
+    if tried and n_rows >= MOST_ROWS:
         raise NotEnoughData
     n_needed = _wanted(table, n_components)
     # After a vain attempt with as many as this, the next one has twice as many.
     while tried and n_needed <= n_rows:
-        n_needed = min(2 * n_needed, _MOST_ROWS)
+        n_needed = min(2 * n_needed, MOST_ROWS)
     kept = {"n_rows": n_rows, "n_needed": n_needed}
     X = table.X
     if sparse.issparse(X):
@@ -113,9 +120,8 @@ def is_kept(value) -> bool:
     )
 
 
-def with_kept(estimator, data, given: dict, *, reset: bool):
+def with_kept(estimator, kept: dict, data, given: dict, *, reset: bool):
     """``data`` after the observations that are kept, checked together, as one table or stream."""
-    kept = vars(estimator)[KEPT]
     X, own = kept["X"], {name: kept[name] for name in _GIVEN if name in kept}
     if isinstance(X, dict):
         parts = X["data"], X["indices"], X["indptr"]

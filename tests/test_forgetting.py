@@ -15,10 +15,11 @@ from fastem.learning_rate import Clock, Forgetting, schedule
 def log_kept(half_life, first, weight):
     """The logarithm of what a batch leaves of the past, one observation's step after another."""
     floor = 1.0 - 2.0 ** (-1.0 / half_life)
-    crossing = floor ** (-4 / 3) - 100
+    memory = 100.0
+    crossing = memory * ((2.0 / (memory * floor)) ** (1 / 0.8) - 1.0)
 
     def decline(n):
-        return math.log1p(-max((n + 100.0) ** -0.75, floor))
+        return math.log1p(-max(2.0 / memory * (1.0 + n / memory) ** -0.8, floor))
 
     last = first + weight
     edges = [first, *([crossing] if first < crossing < last else []), last]

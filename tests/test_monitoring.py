@@ -63,7 +63,9 @@ def same(one, other, rtol=0.0):
 @pytest.mark.parametrize("average_from", [60, "auto"])
 def test_the_average_is_the_combination_of_the_models(estimator, data, average_from):
     X = data(120)
-    raw, averaged = make(estimator), make(estimator, average_from=average_from)
+    # With a rate of one's own, learning never begins again.
+    raw = make(estimator, learning_rate=0.3)
+    averaged = make(estimator, learning_rate=0.3, average_from=average_from)
     models, weights = [], []
     for first, last in ((0, 40), (40, 70), (70, 75), (75, 120)):
         raw.partial_fit(X[first:last])

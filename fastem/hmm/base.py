@@ -442,6 +442,9 @@ class BaseHMM(HMMInference, Estimator):
         else:
             self._set_width(model)
 
+    def _start_is_given(self):
+        return any(hasattr(self, name) for name in self._parameter_attributes())
+
     def _initial_model_online(self, table):
         check_total(table.sample_weight, table.observation_name)
         model = self._initial_model(table, overwrite=False)

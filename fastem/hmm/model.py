@@ -20,6 +20,7 @@ from ..kernels.hmm.priors import NoPrior
 from ..kernels.hmm.sampling import draw_path, sample_until_absorbed
 from ..kernels.hmm.usages import absorbing_usages, fixed_length_usages
 from ..kernels.mixture.online import LEAST_SHARE
+from ..learning_rate import LEAST_MEMORY
 from ..lengths import LONGEST_TABLE, Lengths
 from ..model import Model
 from ..notices import REVIVED, warn_of_dead
@@ -421,6 +422,12 @@ class HMMModel(Components, Model):
     def _pass(self, table):
         admit_sequences(table, self.family)
         return Pass(self.kernel_chain, self.family, self.packed, table, self.n_jobs)
+
+    @property
+    def first_memory(self) -> float:
+        # A sequence has ten steps or more, mostly.
+        n_parameters = sum(array.size for array in self.parameters.values())
+        return max(LEAST_MEMORY, n_parameters / self.family.size(self.packed)[1])
 
     @cached_property
     def few(self) -> Few:

@@ -573,6 +573,9 @@ initial_state_covariance_ : ndarray
         self.n_features_in_ = table.X.shape[1]
         return self._initial_model(table)
 
+    def _start_is_given(self):
+        return bool(self._given_names())
+
     def em(self, X, y=None, n_iter=10, em_vars=None):
         """EM as pykalman has it, for ``n_iter`` iterations; the parameters given are replaced.
 

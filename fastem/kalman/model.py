@@ -18,7 +18,7 @@ from ..kernels.kalman.one_step import LEAST_PIVOT
 from ..kernels.kalman.own import own as own_kernel
 from ..kernels.kalman.statistics import infer as infer_kernel
 from ..kernels.kalman.system import LANES, ROOTS, Packed, Workspace, pack
-from ..learning_rate import step_size
+from ..learning_rate import LEAST_MEMORY, step_size
 from ..lengths import Lengths
 from ..model import Model
 from ..parallel import in_order
@@ -167,6 +167,12 @@ class KalmanModel(Model):
     def after_learning_from(self, table, n_before) -> KalmanModel:
         """The same model, which keeps the lengths of the sequences last learned from."""
         return self.with_horizon(table.horizon)
+
+    @property
+    def first_memory(self) -> float:
+        # A sequence has ten steps or more, mostly.
+        n_parameters = sum(array.size for array in self.system.values())
+        return max(LEAST_MEMORY, n_parameters / len(self.c))
 
     def horizon_of(self, data) -> Lengths:
         """The lengths of the sequences."""

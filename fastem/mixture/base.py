@@ -269,6 +269,10 @@ class BaseMixture(MixtureEstimator, RowEstimator):
                 print(f"Initialization {attempt}")
             yield self._start(data, random_state, batch=True)
 
+    def _start_is_given(self):
+        names = ("weights_init", "means_init", "precisions_init", "parameters_init")
+        return any(getattr(self, name, None) is not None for name in names)
+
     def _initial_model_online(self, table):
         return self._start(table, check_random_state(self.random_state))
 

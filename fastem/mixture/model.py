@@ -14,6 +14,7 @@ from ..kernels.mixture.iteration import iterate as iterate_kernel
 from ..kernels.mixture.online import LEAST_SHARE
 from ..kernels.mixture.online import online as online_kernel
 from ..kernels.mixture.online_rows import online_rows
+from ..learning_rate import LEAST_MEMORY
 from ..model import Model
 from ..notices import REVIVED, warn_of_dead
 from ..parallel import add_into, chunks, in_order
@@ -289,6 +290,11 @@ class MixtureModel(WeightedComponents, Model):
         if sample_weight is not None:
             row_weights = np.ascontiguousarray(sample_weight[start:stop], dtype=float)
         return rows, row_weights, log_base, part
+
+    @property
+    def first_memory(self) -> float:
+        n_parameters = self.family.n_parameters(self.family.unpack(self.packed))
+        return max(LEAST_MEMORY, 10.0 * (n_parameters + len(self.weights)) / self.n_columns)
 
     def chunks(self, n_rows, n_columns):
         """How rows are cut for threads: a function of the sizes alone."""

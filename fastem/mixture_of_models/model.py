@@ -62,6 +62,10 @@ class ModelMixture(WeightedComponents, Model):
         members = tuple(member.with_n_jobs(n_jobs) for member in members)
         vars(self).update(weights=weights, members=members, fixed=frozenset(fixed), n_jobs=n_jobs)
 
+    @property
+    def first_memory(self) -> float:
+        return len(self.members) * self.members[0].first_memory
+
     # The four functions ---------------------------------------------------------------------
 
     def expect(self, data) -> Expectation:

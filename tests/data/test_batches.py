@@ -21,28 +21,31 @@ from cases.families import ALL, GAUSSIAN, pair_of
 # Rates ------------------------------------------------------------------------------------------
 
 
-def kept(learning_rate, weights, size, clock=None):
+def kept(learning_rate, weights, size, clock=None, memory=100.0):
     """The share of the memory that is left after batches of these weights."""
-    etas, _ = schedule(learning_rate, clock or Clock(), np.asarray(weights, float), size)
+    etas, _ = schedule(learning_rate, clock or Clock(), np.asarray(weights, float), size, memory)
     return np.prod([1.0 - step_size(eta) for eta in etas])
 
 
 @pytest.mark.parametrize("n", [0, 7, 5000, 10**6])
 @pytest.mark.parametrize("count", [1, 10, 1000])
-def test_the_automatic_rate_is_the_product_over_observations(n, count):
+@pytest.mark.parametrize("memory", [20.0, 100.0, 3e4])
+def test_the_automatic_rate_is_the_product_over_observations(n, count, memory):
     """Nearly: it is an integral, so that weights need not be whole."""
-    steps = (n + np.arange(count) + 100.0) ** -0.75
+    steps = 2.0 / memory * (1.0 + (n + 0.5 + np.arange(count)) / memory) ** -0.8
     expected = np.exp(np.log1p(-steps).sum())
-    assert kept("auto", [count], 1, Clock(0, n)) == pytest.approx(expected, rel=2e-3, abs=1e-5)
+    share = kept("auto", [count], 1, Clock(0, n), memory)
+    assert share == pytest.approx(expected, rel=2e-3, abs=1e-6)
 
 
 def test_the_automatic_rate_against_quadrature():
     from scipy.integrate import quad
 
-    for before, weight in ((0.0, 0.3), (3.3, 4.4), (1e4, 250.0), (2e8, 1e-3)):
-        integral = quad(lambda u: np.log1p(-((u + 100) ** -0.75)), before, before + weight,
-                        epsabs=0, epsrel=1e-13)[0]  # fmt: skip
-        etas, clock = schedule("auto", Clock(0, before), np.array([weight]), 1)
+    for before, weight, m in ((0.0, 0.3, 20.0), (3.3, 4.4, 100.0), (1e4, 250.0, 33.3),
+                              (2e8, 1e-3, 7e5)):  # fmt: skip
+        integral = quad(lambda u, m=m: np.log1p(-2 / m * (1 + u / m) ** -0.8), before,
+                        before + weight, epsabs=0, epsrel=1e-13)[0]  # fmt: skip
+        etas, clock = schedule("auto", Clock(0, before), np.array([weight]), 1, m)
         assert np.log1p(etas[0]) == pytest.approx(-integral, rel=1e-10)
         assert clock.observations == before + weight
 

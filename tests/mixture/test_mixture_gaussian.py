@@ -318,7 +318,18 @@ def test_constructor_starts_with_scikit_learns():
     ours = list(inspect.signature(GaussianMixture).parameters.values())
     assert ours[: len(theirs)] == theirs
     extra = [parameter.name for parameter in ours[len(theirs) :]]
-    assert extra == ["learning_rate", "batch_size", "memory", "fixed", "n_jobs"]
+    assert extra == [
+        "learning_rate",
+        "batch_size",
+        "memory",
+        "fixed",
+        "n_jobs",
+        "forgetting",
+        "average_from",
+        "callback",
+        "solver",
+        "n_blocks",
+    ]
     assert all(parameter.kind is parameter.KEYWORD_ONLY for parameter in ours[1:])
 
 
