@@ -86,9 +86,9 @@ FUNCTIONS = {
 
 #: The modules that are documented.
 MODULES = (
-    "algebra", "callbacks", "data", "dirichlet", "distributed", "families", "hmm", "kalman",
-    "kernels", "learning_rate", "matching", "mixture", "mixture_of_models", "model", "monitoring",
-    "simulated", "statistics", "stopping",
+    "algebra", "callbacks", "data", "dirichlet", "distributed", "drift", "families", "hmm",
+    "kalman", "kernels", "learning_rate", "matching", "mixture", "mixture_of_models", "model",
+    "monitoring", "simulated", "statistics", "stopping",
 )  # fmt: skip
 
 _HOMES = {**ESTIMATORS, **FUNCTIONS}

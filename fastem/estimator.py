@@ -19,13 +19,13 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from . import algebra, checks
+from . import algebra, checks, drift
 from .data.batches import beginning, check_total, in_batches
 from .data.remote import Remote
 from .data.rows import Stream, Table, is_stream, readable
 from .data.sequences import Sequences
 from .learner import Learner, PredictingLearner
-from .learning_rate import Clock, Forgetting, rate_is_automatic
+from .learning_rate import Clock, Forgetting, batch_weights, rate_is_automatic
 from .model import Model
 from .monitoring import Report, is_history, with_entry
 from .remembering import Memory
@@ -123,6 +123,7 @@ class Estimator(BaseEstimator):
     forgetting: float | None = None
     average_from: float | str | None = None
     callback: Callable | None = None
+    drift_alarm: float | None = None
     batch_size: int | None
     memory: str
     fixed: Any
@@ -148,6 +149,7 @@ class Estimator(BaseEstimator):
         "learning_rate": [StrOptions({"auto"}), Real, callable],
         "average_from": [Interval(Real, 0.0, None, closed="left"), StrOptions({"auto"}), None],
         "callback": [callable, None],
+        "drift_alarm": [Interval(Real, 0.0, 1.0, closed="neither"), None],
         "forgetting": [Interval(Real, 0.0, None, closed="neither"), None],
         "batch_size": [Interval(Integral, 1, None, closed="left"), None],
         "memory": [StrOptions({"model", "statistics"})],
@@ -221,6 +223,7 @@ class Estimator(BaseEstimator):
     _not_in_model: frozenset[str] = frozenset({
         "random_state", "verbose", "verbose_interval", "learning_rate", "batch_size", "memory",
         "forgetting", "solver", "n_blocks", "average_from", "callback", "history_", "_averaging",
+        "drift_alarm", "_drift",
         "converged_", "n_iter_", "lower_bound_", "lower_bounds_", "n_steps_",
         "n_observations_", "statistics_", "feature_names_in_", "_told_dead",
         KEPT,
@@ -291,6 +294,7 @@ class Estimator(BaseEstimator):
                 self._forget_fit()
             vars(self).pop(KEPT, None)
             vars(self).pop("history_", None)
+            vars(self).pop("_drift", None)
             data = self._check_data(X, **given, reset=not resumed)
             if isinstance(data, (Table, Sequences)):
                 check_total(data.sample_weight, data.observation_name)
@@ -499,7 +503,11 @@ class Estimator(BaseEstimator):
         tried = not more_needed(kept, table, n_components)
         try:
             if tried:
-                return self._initial_model_online(table)
+                model = self._initial_model_online(table)
+                if self.drift_alarm is not None:
+                    weight = batch_weights(len(table), len(table), table.sample_weight)
+                    self._drift = drift.beginning(seen=weight.sum())
+                return model
             # Nothing is wrong with them, but few observations make a poor start.
             kept = arrays_of(self, table, n_components, tried=False)
         except NotEnoughData as error:
@@ -519,10 +527,37 @@ class Estimator(BaseEstimator):
         # Kernels of some models do not compute it.
         if not math.isnan(log_likelihood):
             self.history_ = with_entry(vars(self).get("history_", ()), n, weight, log_likelihood)
+        self._test_drift(n, weight, log_likelihood)
         if self.callback is None:
             return False
         report = Report(n, weight, log_likelihood, 0, progress.shown, self)
         return self.callback(report) is True
+
+    def _test_drift(self, n, weight, log_likelihood):
+        """Go on with the test of drift, if there is one."""
+        if self.drift_alarm is None:
+            vars(self).pop("_drift", None)
+            return
+        if math.isnan(log_likelihood):
+            raise ValueError(
+                f"{type(self).__name__} does not compute the progressive log-likelihood, which a "
+                "drift is seen by. Set drift_alarm=None."
+            )
+        state = vars(self).get("_drift") or drift.beginning()
+        self._drift = drift.next_drift(state, self.drift_alarm, n, weight, log_likelihood)
+
+    @property
+    def drift_(self) -> drift.Drift:
+        """What the test of drift has found; ``del model.drift_`` begins it anew."""
+        if "_drift" not in vars(self):
+            raise AttributeError(
+                "There is no drift_ before partial_fit has learned with drift_alarm set."
+            )
+        return drift.shown(self._drift)
+
+    @drift_.deleter
+    def drift_(self):
+        vars(self).pop("_drift", None)
 
     def _progress_of(self, model) -> algebra.Progress:
         """Where online learning goes on from, if ``model`` is the one that is shown."""
@@ -708,6 +743,7 @@ class Estimator(BaseEstimator):
         "statistics_": lambda value: isinstance(value, Statistics),
         "history_": is_history,
         "_averaging": _is_averaging,
+        "_drift": drift.is_drift,
         KEPT: is_kept,
     }
 

@@ -260,8 +260,6 @@ def test_early_stopping_ends_a_fit():
 def test_a_progress_bar_counts_observations(installed, monkeypatch):
     if not installed:
         monkeypatch.setitem(sys.modules, "tqdm", None)
-    else:
-        pytest.importorskip("tqdm")
     file = io.StringIO()
     bar = ProgressBar(total=300, file=file)
     model = GaussianMixture(2, random_state=0, callback=bar)

@@ -48,6 +48,7 @@ class BaseDirichlet(RowEstimator):
     def __init__(
         self, *, alpha_init=None, random_state=None, learning_rate=DEFAULT_RATE, batch_size=None,
         memory="model", fixed=(), n_jobs=None, forgetting=None, average_from=None, callback=None,
+        drift_alarm=None,
         solver="em", n_blocks=None,
     ):  # fmt: skip
         self.alpha_init = alpha_init
@@ -58,6 +59,7 @@ class BaseDirichlet(RowEstimator):
         self.forgetting = forgetting
         self.average_from = average_from
         self.callback = callback
+        self.drift_alarm = drift_alarm
         self.fixed = fixed
         self.n_jobs = n_jobs
         self.solver = solver
@@ -146,7 +148,7 @@ class CompoundDirichlet(BaseDirichlet):
         Whether ``fit`` continues from the last fit.
     verbose : int, default=0
     verbose_interval : int, default=10
-    learning_rate, batch_size, memory, forgetting, average_from, callback, n_jobs
+    learning_rate, batch_size, memory, forgetting, average_from, callback, drift_alarm, n_jobs
         As for :class:`~fastem.GaussianMixture`.
     inertia : {'exact', 'sampled'}, default='exact'
         How online learning computes the model's own statistics, if the model is the memory: in
@@ -205,12 +207,13 @@ class CompoundDirichlet(BaseDirichlet):
         self, *, solver="newton", tol=1e-6, max_iter=1000, alpha_init=None, random_state=None,
         warm_start=False, verbose=0, verbose_interval=10, learning_rate=DEFAULT_RATE,
         batch_size=None, memory="model", inertia="exact", n_pseudo=2000, fixed=(), n_jobs=None,
-        forgetting=None, average_from=None, callback=None, n_blocks=None,
+        forgetting=None, average_from=None, callback=None, drift_alarm=None, n_blocks=None,
     ):  # fmt: skip
         super().__init__(
             alpha_init=alpha_init, random_state=random_state, learning_rate=learning_rate,
             batch_size=batch_size, memory=memory, fixed=fixed, n_jobs=n_jobs, solver=solver,
-            forgetting=forgetting, average_from=average_from, callback=callback, n_blocks=n_blocks,
+            forgetting=forgetting, average_from=average_from, callback=callback,
+            drift_alarm=drift_alarm, n_blocks=n_blocks,
         )  # fmt: skip
         self.tol = tol
         self.max_iter = max_iter
@@ -403,7 +406,7 @@ class Dirichlet(BaseDirichlet):
         Where to start; by default from the data. The optimum does not depend on it.
     random_state : int, RandomState instance or None, default=None
         For ``sample``.
-    learning_rate, batch_size, memory, forgetting, average_from, callback, n_jobs
+    learning_rate, batch_size, memory, forgetting, average_from, callback, drift_alarm, n_jobs
         As for :class:`~fastem.GaussianMixture`.
     fixed : iterable of str, default=()
         ``"alpha"`` to learn nothing.

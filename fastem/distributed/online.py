@@ -113,9 +113,11 @@ class _OnlinePass:
         # Workers set a model into a copy of this estimator, which is sent once.
         template = copy.copy(model)
         template.n_jobs = shards.n_jobs
-        # Models are averaged, and callbacks called, where they are combined.
-        template.average_from = template.callback = None
+        # Models are averaged where they are combined. Workers keep no history: they call no
+        # callback of the estimator's, and do not test for drift.
+        template.average_from = template.callback = template.drift_alarm = None
         vars(template).pop("history_", None)
+        vars(template).pop("_drift", None)
         # A learning rate is that of a whole batch. Without batch_size a batch is what a worker
         # learns from between two combinations, or as large as those of a stream; a smaller last
         # one moves the model less.
@@ -239,8 +241,9 @@ def _learn(template, progress, shard, begin, end, entropic):
 def _initialize(model, chunk):
     """Initialize an estimator from some observations, without an online step."""
     initialized = copy.copy(model).set_params(
-        learning_rate=_NO_STEP, forgetting=None, batch_size=None, average_from=None, callback=None
-    )
+        learning_rate=_NO_STEP, forgetting=None, batch_size=None, average_from=None, callback=None,
+        drift_alarm=None,
+    )  # fmt: skip
     initialized.partial_fit(chunk.X, **chunk.given)
     check_is_fitted(initialized)
     # Nothing has been learned from these observations yet.

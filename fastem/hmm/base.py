@@ -69,7 +69,8 @@ class BaseHMM(HMMInference, Estimator):
         random_state=None, n_iter=10, tol=1e-2, verbose=False, params="st", init_params="st",
         implementation="log", *, absorbing=None, learning_rate=DEFAULT_RATE, batch_size=None,
         memory="model", fixed=(), n_jobs=None,
-        forgetting=None, average_from=None, callback=None, solver="em", n_blocks=None,
+        forgetting=None, average_from=None, callback=None,
+        drift_alarm=None, solver="em", n_blocks=None,
     ):  # fmt: skip
         self.n_components = n_components
         self.startprob_prior = startprob_prior
@@ -89,6 +90,7 @@ class BaseHMM(HMMInference, Estimator):
         self.forgetting = forgetting
         self.average_from = average_from
         self.callback = callback
+        self.drift_alarm = drift_alarm
         self.fixed = fixed
         self.n_jobs = n_jobs
         self.solver = solver

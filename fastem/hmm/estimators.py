@@ -90,6 +90,9 @@ class GaussianHMM(BaseHMM):
         Called after each iteration of ``fit``, and after each call or part of a stream that
         ``partial_fit`` learns from, with a :class:`fastem.monitoring.Report`. If it returns True,
         learning ends.
+    drift_alarm : float or None, default=None
+        The probability of a false alarm with which ``partial_fit`` tests whether the progressive
+        log-likelihood has fallen; ``drift_`` is what it found. None: no test.
     fixed : iterable of str, default=()
         Which of ``"startprob"``, ``"transmat"``, ``"means"``, ``"covars"`` learning leaves alone.
     n_jobs : int or None, default=None
@@ -143,13 +146,15 @@ class GaussianHMM(BaseHMM):
         algorithm="viterbi", random_state=None, n_iter=10, tol=1e-2, verbose=False, params="stmc",
         init_params="stmc", implementation="log", *, absorbing=None, learning_rate=DEFAULT_RATE,
         batch_size=None, memory="model", fixed=(), n_jobs=None,
-        forgetting=None, average_from=None, callback=None, solver="em", n_blocks=None,
+        forgetting=None, average_from=None, callback=None,
+        drift_alarm=None, solver="em", n_blocks=None,
     ):  # fmt: skip
         super().__init__(
             n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
             verbose, params, init_params, implementation, absorbing=absorbing,
             learning_rate=learning_rate, batch_size=batch_size, memory=memory, fixed=fixed,
             forgetting=forgetting, average_from=average_from, callback=callback,
+            drift_alarm=drift_alarm,
             n_jobs=n_jobs, solver=solver, n_blocks=n_blocks,
         )  # fmt: skip
         self.covariance_type = covariance_type
@@ -213,7 +218,7 @@ class GMMHMM(BaseHMM):
         ``transmat_``, 'm' for ``means_``, 'c' for ``covars_`` and 'w' for ``weights_``.
     algorithm, random_state, n_iter, tol, verbose, implementation
         As for :class:`~fastem.GaussianHMM`.
-    absorbing, learning_rate, batch_size, memory, forgetting, average_from, callback
+    absorbing, learning_rate, batch_size, memory, forgetting, average_from, callback, drift_alarm
         As for :class:`~fastem.GaussianHMM`.
     n_jobs, solver, n_blocks
         As for :class:`~fastem.GaussianHMM`.
@@ -256,13 +261,15 @@ class GMMHMM(BaseHMM):
         n_iter=10, tol=1e-2, verbose=False, params="stmcw", init_params="stmcw",
         implementation="log", *, absorbing=None, learning_rate=DEFAULT_RATE, batch_size=None,
         memory="model", fixed=(), n_jobs=None,
-        forgetting=None, average_from=None, callback=None, solver="em", n_blocks=None,
+        forgetting=None, average_from=None, callback=None,
+        drift_alarm=None, solver="em", n_blocks=None,
     ):  # fmt: skip
         super().__init__(
             n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
             verbose, params, init_params, implementation, absorbing=absorbing,
             learning_rate=learning_rate, batch_size=batch_size, memory=memory, fixed=fixed,
             forgetting=forgetting, average_from=average_from, callback=callback,
+            drift_alarm=drift_alarm,
             n_jobs=n_jobs, solver=solver, n_blocks=n_blocks,
         )  # fmt: skip
         self.n_mix = n_mix
@@ -301,7 +308,7 @@ class PoissonHMM(BaseHMM):
         ``transmat_`` and 'l' for ``lambdas_``.
     algorithm, random_state, n_iter, tol, verbose, implementation
         As for :class:`~fastem.GaussianHMM`.
-    absorbing, learning_rate, batch_size, memory, forgetting, average_from, callback
+    absorbing, learning_rate, batch_size, memory, forgetting, average_from, callback, drift_alarm
         As for :class:`~fastem.GaussianHMM`.
     n_jobs, solver, n_blocks
         As for :class:`~fastem.GaussianHMM`.
@@ -338,13 +345,15 @@ class PoissonHMM(BaseHMM):
         lambdas_weight=0.0, algorithm="viterbi", random_state=None, n_iter=10, tol=1e-2,
         verbose=False, params="stl", init_params="stl", implementation="log", *, absorbing=None,
         learning_rate=DEFAULT_RATE, batch_size=None, memory="model", fixed=(), n_jobs=None,
-        forgetting=None, average_from=None, callback=None, solver="em", n_blocks=None,
+        forgetting=None, average_from=None, callback=None,
+        drift_alarm=None, solver="em", n_blocks=None,
     ):  # fmt: skip
         super().__init__(
             n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
             verbose, params, init_params, implementation, absorbing=absorbing,
             learning_rate=learning_rate, batch_size=batch_size, memory=memory, fixed=fixed,
             forgetting=forgetting, average_from=average_from, callback=callback,
+            drift_alarm=drift_alarm,
             n_jobs=n_jobs, solver=solver, n_blocks=n_blocks,
         )  # fmt: skip
         self.lambdas_prior = lambdas_prior
@@ -378,7 +387,7 @@ class CategoricalHMM(BaseHMM):
         ``transmat_`` and 'e' for ``emissionprob_``.
     algorithm, random_state, n_iter, tol, verbose, implementation
         As for :class:`~fastem.GaussianHMM`.
-    absorbing, learning_rate, batch_size, memory, forgetting, average_from, callback
+    absorbing, learning_rate, batch_size, memory, forgetting, average_from, callback, drift_alarm
         As for :class:`~fastem.GaussianHMM`.
     n_jobs, solver, n_blocks
         As for :class:`~fastem.GaussianHMM`.
@@ -414,13 +423,15 @@ class CategoricalHMM(BaseHMM):
         n_features=None, algorithm="viterbi", random_state=None, n_iter=10, tol=1e-2,
         verbose=False, params="ste", init_params="ste", implementation="log", absorbing=None,
         learning_rate=DEFAULT_RATE, batch_size=None, memory="model", fixed=(), n_jobs=None,
-        forgetting=None, average_from=None, callback=None, solver="em", n_blocks=None,
+        forgetting=None, average_from=None, callback=None,
+        drift_alarm=None, solver="em", n_blocks=None,
     ):  # fmt: skip
         super().__init__(
             n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
             verbose, params, init_params, implementation, absorbing=absorbing,
             learning_rate=learning_rate, batch_size=batch_size, memory=memory, fixed=fixed,
             forgetting=forgetting, average_from=average_from, callback=callback,
+            drift_alarm=drift_alarm,
             n_jobs=n_jobs, solver=solver, n_blocks=n_blocks,
         )  # fmt: skip
         self.emissionprob_prior = emissionprob_prior
@@ -468,7 +479,7 @@ class MultinomialHMM(BaseHMM):
         ``transmat_`` and 'e' for ``emissionprob_``.
     algorithm, random_state, n_iter, tol, verbose, implementation
         As for :class:`~fastem.GaussianHMM`.
-    absorbing, learning_rate, batch_size, memory, forgetting, average_from, callback
+    absorbing, learning_rate, batch_size, memory, forgetting, average_from, callback, drift_alarm
         As for :class:`~fastem.GaussianHMM`.
     n_jobs, solver, n_blocks
         As for :class:`~fastem.GaussianHMM`.
@@ -500,13 +511,15 @@ class MultinomialHMM(BaseHMM):
         algorithm="viterbi", random_state=None, n_iter=10, tol=1e-2, verbose=False, params="ste",
         init_params="ste", implementation="log", *, absorbing=None, learning_rate=DEFAULT_RATE,
         batch_size=None, memory="model", fixed=(), n_jobs=None,
-        forgetting=None, average_from=None, callback=None, solver="em", n_blocks=None,
+        forgetting=None, average_from=None, callback=None,
+        drift_alarm=None, solver="em", n_blocks=None,
     ):  # fmt: skip
         super().__init__(
             n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
             verbose, params, init_params, implementation, absorbing=absorbing,
             learning_rate=learning_rate, batch_size=batch_size, memory=memory, fixed=fixed,
             forgetting=forgetting, average_from=average_from, callback=callback,
+            drift_alarm=drift_alarm,
             n_jobs=n_jobs, solver=solver, n_blocks=n_blocks,
         )  # fmt: skip
         self.n_trials = n_trials
@@ -535,7 +548,7 @@ class HMM(BaseHMM):
         by k-means, that of the chain even.
     algorithm, random_state, n_iter, tol, verbose, implementation
         As for :class:`~fastem.GaussianHMM`.
-    absorbing, learning_rate, batch_size, memory, forgetting, average_from, callback
+    absorbing, learning_rate, batch_size, memory, forgetting, average_from, callback, drift_alarm
         As for :class:`~fastem.GaussianHMM`.
     n_jobs, solver, n_blocks
         As for :class:`~fastem.GaussianHMM`.
@@ -573,13 +586,15 @@ class HMM(BaseHMM):
         algorithm="viterbi", random_state=None, n_iter=10, tol=1e-2, verbose=False, params="ste",
         init_params="ste", implementation="log", *, absorbing=None, learning_rate=DEFAULT_RATE,
         batch_size=None, memory="model", fixed=(), n_jobs=None,
-        forgetting=None, average_from=None, callback=None, solver="em", n_blocks=None,
+        forgetting=None, average_from=None, callback=None,
+        drift_alarm=None, solver="em", n_blocks=None,
     ):  # fmt: skip
         super().__init__(
             n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter, tol,
             verbose, params, init_params, implementation, absorbing=absorbing,
             learning_rate=learning_rate, batch_size=batch_size, memory=memory, fixed=fixed,
             forgetting=forgetting, average_from=average_from, callback=callback,
+            drift_alarm=drift_alarm,
             n_jobs=n_jobs, solver=solver, n_blocks=n_blocks,
         )  # fmt: skip
         self.family = family

@@ -137,6 +137,9 @@ class KalmanFilter(Estimator):
         Called after each iteration of ``fit``, and after each call or part of a stream that
         ``partial_fit`` learns from, with a :class:`fastem.monitoring.Report`. If it returns True,
         learning ends.
+    drift_alarm : float or None, default=None
+        The probability of a false alarm with which ``partial_fit`` tests whether the progressive
+        log-likelihood has fallen; ``drift_`` is what it found. None: no test.
     verbose : int, default=0
     n_jobs : int or None, default=None
         Threads; None: as many as there are cores, one inside a worker. The result does not depend
@@ -211,7 +214,8 @@ initial_state_covariance_ : ndarray
         n_dim_state=None, n_dim_obs=None, *, tol=1e-4, max_iter=100, fixed=(),
         transition_covariance_type="full", observation_covariance_type="full", warm_start=False,
         learning_rate=DEFAULT_RATE, batch_size=None, memory="model", verbose=0, n_jobs=None,
-        forgetting=None, average_from=None, callback=None, solver="em", n_blocks=None,
+        forgetting=None, average_from=None, callback=None,
+        drift_alarm=None, solver="em", n_blocks=None,
     ):  # fmt: skip
         self.transition_matrices = transition_matrices
         self.observation_matrices = observation_matrices
@@ -237,6 +241,7 @@ initial_state_covariance_ : ndarray
         self.forgetting = forgetting
         self.average_from = average_from
         self.callback = callback
+        self.drift_alarm = drift_alarm
         self.verbose = verbose
         self.n_jobs = n_jobs
         self.solver = solver

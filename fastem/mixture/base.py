@@ -44,7 +44,7 @@ class MixtureEstimator(Estimator):
     def __init__(
         self, *, n_components, tol, max_iter, n_init, random_state, warm_start, verbose,
         verbose_interval, learning_rate, batch_size, memory, fixed, n_jobs,
-        forgetting, average_from, callback, solver, n_blocks,
+        forgetting, average_from, callback, drift_alarm, solver, n_blocks,
     ):  # fmt: skip
         self.n_components = n_components
         self.tol = tol
@@ -60,6 +60,7 @@ class MixtureEstimator(Estimator):
         self.forgetting = forgetting
         self.average_from = average_from
         self.callback = callback
+        self.drift_alarm = drift_alarm
         self.fixed = fixed
         self.n_jobs = n_jobs
         self.solver = solver

@@ -68,6 +68,9 @@ class GaussianMixture(BaseMixture):
         Called after each iteration of ``fit``, and after each call or part of a stream that
         ``partial_fit`` learns from, with a :class:`fastem.monitoring.Report`. If it returns True,
         learning ends.
+    drift_alarm : float or None, default=None
+        The probability of a false alarm with which ``partial_fit`` tests whether the progressive
+        log-likelihood has fallen; ``drift_`` is what it found. None: no test.
     fixed : iterable of str, default=()
         Which of ``"weights"``, ``"means"``, ``"covariances"`` learning leaves alone.
     n_jobs : int or None, default=None
@@ -124,7 +127,8 @@ class GaussianMixture(BaseMixture):
         n_init=1, init_params="kmeans", weights_init=None, means_init=None, precisions_init=None,
         random_state=None, warm_start=False, verbose=0, verbose_interval=10,
         learning_rate=DEFAULT_RATE, batch_size=None, memory="model", fixed=(), n_jobs=None,
-        forgetting=None, average_from=None, callback=None, solver="em", n_blocks=None,
+        forgetting=None, average_from=None, callback=None,
+        drift_alarm=None, solver="em", n_blocks=None,
     ):  # fmt: skip
         super().__init__(
             n_components=n_components, tol=tol, max_iter=max_iter, n_init=n_init,
@@ -132,6 +136,7 @@ class GaussianMixture(BaseMixture):
             verbose_interval=verbose_interval, learning_rate=learning_rate,
             batch_size=batch_size, memory=memory, fixed=fixed, n_jobs=n_jobs,
             forgetting=forgetting, average_from=average_from, callback=callback,
+            drift_alarm=drift_alarm,
             solver=solver, n_blocks=n_blocks,
         )  # fmt: skip
         self.covariance_type = covariance_type
@@ -304,7 +309,9 @@ class Mixture(BaseMixture):
         Names of parameters that learning leaves alone.
     tol, max_iter, n_init, init_params, random_state, warm_start, verbose, verbose_interval
         As for :class:`~fastem.GaussianMixture`.
-    learning_rate, batch_size, memory, forgetting, average_from, callback, n_jobs, solver, n_blocks
+    learning_rate, batch_size, memory, forgetting, average_from, callback
+        As for :class:`~fastem.GaussianMixture`.
+    drift_alarm, n_jobs, solver, n_blocks
         As for :class:`~fastem.GaussianMixture`.
 
     Attributes
@@ -335,7 +342,7 @@ class Mixture(BaseMixture):
         self, family="gaussian", n_components=1, *, tol=1e-3, max_iter=100, n_init=1,
         init_params="kmeans", init=None, random_state=None, warm_start=False, verbose=0,
         verbose_interval=10, learning_rate=DEFAULT_RATE, batch_size=None, memory="model",
-        forgetting=None, average_from=None, callback=None,
+        forgetting=None, average_from=None, callback=None, drift_alarm=None,
         fixed=(), n_jobs=None,
         solver="em", n_blocks=None,
     ):  # fmt: skip
@@ -345,6 +352,7 @@ class Mixture(BaseMixture):
             verbose_interval=verbose_interval, learning_rate=learning_rate,
             batch_size=batch_size, memory=memory, fixed=fixed, n_jobs=n_jobs,
             forgetting=forgetting, average_from=average_from, callback=callback,
+            drift_alarm=drift_alarm,
             solver=solver, n_blocks=n_blocks,
         )  # fmt: skip
         self.family = family

@@ -54,7 +54,7 @@ class MixtureOfModels(MixtureEstimator):
     verbose : int, default=0
         1: print some iterations; 2: with times.
     verbose_interval : int, default=10
-    learning_rate, batch_size, memory, forgetting, average_from, callback
+    learning_rate, batch_size, memory, forgetting, average_from, callback, drift_alarm
         Of online learning, as for :class:`~fastem.GaussianMixture`.
     fixed : iterable of str, default=()
         ``"weights"`` to keep the weights. What the members keep is a setting of ``estimator``.
@@ -109,7 +109,8 @@ class MixtureOfModels(MixtureEstimator):
         self, estimator, n_components=2, *, tol=1e-3, max_iter=100, n_init=1, random_state=None,
         warm_start=False, verbose=0, verbose_interval=10, learning_rate=DEFAULT_RATE,
         batch_size=None, memory="model", fixed=(), n_jobs=None,
-        forgetting=None, average_from=None, callback=None, solver="em", n_blocks=None,
+        forgetting=None, average_from=None, callback=None,
+        drift_alarm=None, solver="em", n_blocks=None,
     ):  # fmt: skip
         super().__init__(
             n_components=n_components, tol=tol, max_iter=max_iter, n_init=n_init,
@@ -117,6 +118,7 @@ class MixtureOfModels(MixtureEstimator):
             verbose_interval=verbose_interval, learning_rate=learning_rate,
             batch_size=batch_size, memory=memory, fixed=fixed, n_jobs=n_jobs,
             forgetting=forgetting, average_from=average_from, callback=callback,
+            drift_alarm=drift_alarm,
             solver=solver, n_blocks=n_blocks,
         )  # fmt: skip
         self.estimator = estimator
