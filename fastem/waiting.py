@@ -62,7 +62,11 @@ def more_needed(kept: dict, table, n_components: int) -> bool:
 
 def has_enough(kept: dict, data) -> bool:
     """Whether there are as many observations as were waited for, for a start or another one."""
-    return data.is_stream or _n_rows(data) >= kept["n_needed"]
+    if data.is_stream:
+        return True
+    if data.sample_weight is None:
+        return data.X.shape[0] >= kept["n_needed"]
+    return np.sum(data.sample_weight * getattr(data, "lengths", 1)) >= kept["n_needed"]
 
 
 def _wanted(table, n_components):

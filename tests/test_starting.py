@@ -148,3 +148,12 @@ def test_one_pass_keeps_most_of_the_gain_of_batch_learning(kind, least, size):
     least_score = one.score(held_out)
     gain = batch.score(held_out) - least_score
     assert online.score(held_out) - least_score > least * gain
+
+
+def test_observations_of_hardly_any_weight_do_not_make_a_start_again():
+    X = rows(60)
+    model = fastem.GaussianMixture(2, random_state=0).partial_fit(X[:20])
+    before = parameters(model)
+    model.partial_fit(X[20:], sample_weight=np.full(40, 1e-9))
+    for name, values in parameters(model).items():
+        np.testing.assert_allclose(values, before[name], rtol=1e-6)

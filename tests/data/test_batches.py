@@ -176,7 +176,7 @@ def test_weights_say_how_far_a_model_moves(name, rate, batch_size):
     make, data = MAKERS[name]
     rng = np.random.default_rng(5)
     X, new = data(rng, 100), data(rng, 40)
-    start = make(batch_size=batch_size, learning_rate=rate).partial_fit(X)
+    start = make(batch_size=batch_size, learning_rate=rate).fit(X)
     moved = {}
     for weight in (1e-6, 1.0, 1e6):
         model = copy.deepcopy(start)
@@ -198,7 +198,7 @@ def test_with_the_automatic_rate_a_weight_of_two_is_two_observations(name):
     make, data = MAKERS[name]
     rng = np.random.default_rng(6)
     X, new = data(rng, 100), data(rng, 40)
-    start = make().partial_fit(X)
+    start = make().fit(X)
     twice = new + new if name in SEQUENCES else np.concatenate([new, new])
     once = copy.deepcopy(start).partial_fit(new, sample_weight=np.full(len(new), 2.0))
     assert_alike(once, copy.deepcopy(start).partial_fit(twice), rtol=1e-9)
