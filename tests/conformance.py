@@ -906,6 +906,27 @@ def test_pickles_keep_every_bit_and_learning_continues(case, online):
 
 
 @every
+def test_a_test_of_drift_changes_nothing_and_continues_in_files(case, tmp_path):
+    # Some models do not compute the scores that it needs, and say so.
+    plain = case.make(drift_alarm=None).fit(case.observations(20))
+    tested = case.make(drift_alarm=0.1).fit(case.observations(20))
+    if not hasattr(plain.partial_fit(case.observations(21)), "history_"):
+        before = pickle.loads(pickle.dumps(tested))
+        with pytest.raises(ValueError, match="progressive log-likelihood"):
+            tested.partial_fit(case.observations(21))
+        assert same(tested, before)
+        return
+    tested.partial_fit(case.observations(21))
+    assert_alike(tested, plain, rtol=0)
+    fastem.save(tested, tmp_path / "tested")
+    loaded = fastem.load(tmp_path / "tested", families=[Rayleigh])
+    for each in (loaded, tested):
+        each.partial_fit(case.observations(22))
+    assert loaded.drift_ == tested.drift_
+    assert tested.drift_.n_scores == 2
+
+
+@every
 def test_a_clone_has_the_settings_and_has_learned_nothing(case):
     again = clone(case.fitted)
     assert not again.__sklearn_is_fitted__()
