@@ -168,7 +168,8 @@ def incremental(
     blocks = blocks_of(data, n_blocks)
     if len(blocks) <= 1:
         return fit(model, data, stopping, maximize, prior)
-    start, own, whole = model, None, None
+    start, own = model, None
+    whole: Any = None
     # Of each block the statistics, with the entropy of its hidden variables in place of the
     # log-likelihood: both add, and ``F`` is the sum of all entropies and ``Q`` of all statistics.
     kept: list[Any] = [None] * len(blocks)
@@ -184,7 +185,7 @@ def incremental(
                 stopping.before_step(model, found)
                 raise ValueError(model.impossible)
             is_last = number + 1 == len(blocks)
-            others = done
+            others: Any = done
             if n_passes == 0 and not is_last and not keep_start:
                 own = start.own(found.horizon) if own is None else own
                 missing = blocks.weight - found.weight - (0.0 if done is None else done.weight)

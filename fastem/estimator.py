@@ -315,23 +315,24 @@ class Estimator(BaseEstimator):
 
     def _watched(self, rule: StoppingRule) -> StoppingRule:
         """The rule, which tells the callback of each iteration if there is one."""
-        if self.callback is None:
+        callback = self.callback
+        if callback is None:
             return rule
         before_step, after_step = rule.before_step, rule.after_step
-        model, n_iter = None, 0
+        present, n_iter = None, 0
 
-        def remember(present, expectation):
-            nonlocal model
-            model = present
-            return before_step(present, expectation)
+        def remember(model, expectation):
+            nonlocal present
+            present = model
+            return before_step(model, expectation)
 
         def tell(expectation):
             nonlocal n_iter
             n_iter += 1
             ends = after_step(expectation)
             weight, log_likelihood = expectation.weight, expectation.log_likelihood
-            report = Report(weight, weight, log_likelihood, n_iter, model, self)
-            return (self.callback(report) is True) or ends
+            report = Report(weight, weight, log_likelihood, n_iter, present, self)
+            return (callback(report) is True) or ends
 
         # Steps that a kernel takes at once are not seen one by one.
         rule.limit, rule.before_step, rule.after_step = lambda: None, remember, tell
@@ -367,7 +368,7 @@ class Estimator(BaseEstimator):
         rate = self._rate
         with self._all_or_nothing():
             started = self._has_learned()
-            model = self._model() if started else None
+            model: Any = self._model() if started else None
             self._before_learning(model)
             data = self._check_data(X, **given, reset=not started, once=True)
             kept = vars(self).pop(KEPT, None)
@@ -394,10 +395,9 @@ class Estimator(BaseEstimator):
                     if waits and not data.is_stream:
                         kept = arrays_of(self, first, getattr(self, "n_components", 1), tried=True)
                         setattr(self, KEPT, kept)
-            elif everything is not None:
-                setattr(
-                    self, KEPT, {**arrays_of(self, everything, 1), "n_needed": kept["n_needed"]}
-                )
+            elif kept is not None and everything is not None:
+                kept = {**arrays_of(self, everything, 1), "n_needed": kept["n_needed"]}
+                setattr(self, KEPT, kept)
             last = None
 
             def watched():

@@ -168,7 +168,7 @@ class Monitored(StoppingRule):
         super().__init__(max_iter)
         self.monitor, self.check = monitor, check
         if in_single and isinstance(monitor, ConvergenceMonitor):
-            monitor._rounding = np.finfo(np.float32).eps
+            monitor._rounding = float(np.finfo(np.float32).eps)
 
     def limit(self):
         monitor = self.monitor

@@ -327,6 +327,7 @@ def test_constructor_starts_with_scikit_learns():
         "forgetting",
         "average_from",
         "callback",
+        "drift_alarm",
         "solver",
         "n_blocks",
     ]
