@@ -150,7 +150,9 @@ def test_numba_is_as_it_was_after_a_kernel_is_compiled():
 def test_remembered_types_are_those_that_numba_finds():
     context = numba.core.registry.cpu_target.typing_context
     kinds = (numba.types.int64, numba.types.float64, numba.types.boolean, numba.types.uint8)
-    kernel(lambda x: x[0] * 2 + 1)(VALUES)
+    # A constant that no kernel on disk has, so that it is compiled.
+    constant = np.random.default_rng().integers(2**62)
+    kernel(lambda x: x[0] * constant + 1)(VALUES)
     assert fast_compile._known_calls
     for symbol in (operator.add, operator.mul, operator.truediv, operator.lt):
         function = context.resolve_value_type(symbol)
