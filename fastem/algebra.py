@@ -8,6 +8,7 @@ and estimators on one machine or on many run these.
 
 from __future__ import annotations
 
+import copy
 import functools
 import operator
 import warnings
@@ -18,11 +19,11 @@ import numpy as np
 
 from . import checks
 from .data.batches import batch_of_weight
-from .data.blocks import blocks_of
+from .data.blocks import Blocks, blocks_of
 from .data.remote import Remote
 from .learning_rate import Clock, batch_weights, rates, schedule, step_size
 from .statistics import Expectation, Learned, Statistics
-from .stopping import Limit
+from .stopping import Limit, Slowing
 
 if TYPE_CHECKING:
     from .model import Model
@@ -30,8 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = ["BLOCK", "Average", "Fitted", "NoDivergence", "Progress", "align", "average", "batch",
            "block_size", "checked_steps", "combine", "combine_aligned", "divergence", "expect",
-           "fit", "incremental", "learn", "natural_gradient", "online", "own_by_simulation",
-           "singleton_divergences", "step", "step_loss", "take_steps", "upper_bound"]  # fmt: skip
+           "fit", "improved_on_sample", "incremental", "learn", "natural_gradient", "online",
+           "own_by_simulation", "singleton_divergences", "step", "step_loss", "take_steps",
+           "upper_bound"]  # fmt: skip
 
 
 class NoDivergence(ValueError):
@@ -153,6 +155,9 @@ def incremental(
     falls, it is never more than the mean log-likelihood under ``Θ``, and equals it where the model
     stays as it is. With one block this is batch EM.
 
+    Before the first pass the initial model is improved on a small part of the data, if there are
+    enough: see :func:`improved_on_sample`.
+
     Parameters
     ----------
     model, data, stopping, maximize, prior
@@ -160,14 +165,16 @@ def incremental(
     n_blocks : int, optional
         The number of blocks; by default as :func:`fastem.data.blocks.number_of_blocks` says.
     keep_start : bool, default=True
-        Whether the initial model is kept for the E-steps of the whole first pass, which is then a
-        step of batch EM: the likelihood never falls below that of the initial model. Otherwise the
+        Whether the model is kept for the E-steps of the whole first pass, which is then a step of
+        batch EM: the likelihood never falls below that of the model at its beginning. Otherwise the
         first pass has an M-step after each block too, in which blocks that have not been read yet
-        count with the initial model's own statistics; a rough start is improved sooner.
+        count with that model's own statistics.
     """
     blocks = blocks_of(data, n_blocks)
     if len(blocks) <= 1:
         return fit(model, data, stopping, maximize, prior)
+    if stopping.max_iter > 0:
+        model = improved_on_sample(model, blocks, maximize)
     start, own = model, None
     whole: Any = None
     # Of each block the statistics, with the entropy of its hidden variables in place of the
@@ -185,27 +192,23 @@ def incremental(
                 stopping.before_step(model, found)
                 raise ValueError(model.impossible)
             is_last = number + 1 == len(blocks)
-            others: Any = done
-            if n_passes == 0 and not is_last and not keep_start:
-                own = start.own(found.horizon) if own is None else own
-                missing = blocks.weight - found.weight - (0.0 if done is None else done.weight)
-                # Rounding may leave less than nothing for blocks of hardly any weight.
-                missing = max(missing, 1e-12 * blocks.weight)
-                others = _sum(done, Expectation(own, 0.0, missing, found.horizon))
-            elif n_passes and not is_last:
-                others = _sum(done, kept[number + 1])
             entropy = found.log_likelihood - model.log_joint(found.statistics)
             kept[number] = found._replace(log_likelihood=float(entropy))
-            done = _sum(done, kept[number])
-            if n_passes == 0 and not is_last and keep_start:
-                continue
-            whole = _sum(others, kept[number])
+            done = kept[number] if done is None else done + kept[number]
             if is_last:
-                bound = others.log_likelihood + model.log_joint(others.statistics)
-                bound += (found.log_likelihood - bound) * (found.weight / whole.weight)
-                whole = whole._replace(log_likelihood=float(bound))
+                bound = done.log_likelihood + model.log_joint(done.statistics)
+                whole = done._replace(log_likelihood=float(bound))
                 if stopping.before_step(model, whole):
                     return Fitted(model.with_horizon(whole.horizon), whole)
+            elif n_passes:
+                whole = done + kept[number + 1]
+            elif keep_start:
+                continue
+            else:
+                own = start.own(found.horizon) if own is None else own
+                # Rounding may leave less than nothing for blocks of hardly any weight.
+                missing = max(blocks.weight - done.weight, 1e-12 * blocks.weight)
+                whole = done + Expectation(own, 0.0, missing, found.horizon)
             model = model.maximize(whole.statistics) if maximize is None else maximize(model, whole)
         if stopping.after_step(whole):
             break
@@ -214,15 +217,68 @@ def incremental(
     return Fitted(model, whole)
 
 
-def _sum(one, other):
-    """The sum of two expectations, of which the first may be None."""
-    return other if one is None else one + other
-
-
 def _sum_from_the_end(expectations: list):
     """Replace each by the sum of itself and all that follow."""
     for number in reversed(range(len(expectations) - 1)):
         expectations[number] = expectations[number] + expectations[number + 1]
+
+
+#: On a sample, EM takes at most so many steps.
+_SAMPLE_STEPS = 40
+#: By so many standard errors a model must be better than the one in whose place it is put.
+_CLEARLY = 5.0
+
+
+def improved_on_sample(model: Model, blocks: Blocks, maximize: Callable | None = None) -> Model:
+    """``model`` after some steps of batch EM on a sample, if that is clearly better; else itself.
+
+    A few steps on a thirtieth of the data cost less than a pass, and bring a rough start to where
+    batch EM on all data is after as many. A start that is better than what the sample can tell,
+    from an earlier fit for instance, must stay: the two models are compared on a second sample,
+    which has nothing of the first, and the mean difference of the log-likelihoods of its
+    observations has to be five standard errors or more.
+
+    Parameters
+    ----------
+    model
+        The initial model.
+    blocks : Blocks
+    maximize : callable, optional
+        As for :func:`fit`. It is told the weight of all data, so that a prior counts as much beside
+        the sample as it does beside all of them.
+    """
+    n_parameters = sum(np.size(array) for array in model.parameters.values())
+    samples = blocks.samples(n_parameters)
+    if samples is None:
+        return model
+    sample, other = samples
+
+    def step(model, expectation):
+        if maximize is None:
+            return model.maximize(expectation.statistics)
+        return maximize(model, expectation._replace(weight=blocks.weight))
+
+    # A copy, which remembers for itself of which deaths of components somebody was told.
+    trial = copy.deepcopy(model)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)
+            better = fit(trial, sample, Slowing(_SAMPLE_STEPS), step).model
+            gains = better.log_likelihoods(other) - model.log_likelihoods(other)
+    except (ValueError, RuntimeWarning):
+        # What is wrong with the data, or with this start, shows in the first pass.
+        return model
+    if not np.isfinite(gains).all() or not _is_clearly_positive(gains, other.sample_weight):
+        return model
+    return model.with_parameters(better.parameters)
+
+
+def _is_clearly_positive(values, weights) -> bool:
+    """Whether the mean of values is five standard errors or more above zero."""
+    weights = np.ones(len(values)) if weights is None else weights
+    share = weights / weights.sum()
+    mean = share @ values
+    return bool(mean > _CLEARLY * np.sqrt(share**2 @ (values - mean) ** 2))
 
 
 # Online EM -------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 
 from .monitoring import Report
 
@@ -11,14 +10,14 @@ __all__ = ["EarlyStopping", "ProgressBar"]
 
 
 class ProgressBar:
-    """Shows how far learning has come: with tqdm if it is installed, as plain text otherwise.
+    """Shows how far learning has come, by a bar of tqdm.
 
     Parameters
     ----------
     total : float, optional
         The observations that ``partial_fit`` is to learn from in all, or the iterations of ``fit``.
     file : optional
-        Where text is written; standard error by default.
+        Where it is written; standard error by default.
 
     Examples
     --------
@@ -32,41 +31,18 @@ class ProgressBar:
         self._bar = None
 
     def __call__(self, report: Report) -> None:
-        done = report.n_iter or report.n_observations
-        shown = f"log-likelihood {report.log_likelihood:.6g}"
         if self._bar is None:
-            self._bar = _bar(self.total, self.file)
-        self._bar(done, shown)
+            # Imported here: those who show no bar need not wait for it.
+            from tqdm import tqdm
+
+            self._bar = tqdm(total=self.total, file=self.file)
+        bar = self._bar
+        bar.set_postfix_str(f"log-likelihood {report.log_likelihood:.6g}", refresh=False)
+        bar.update((report.n_iter or report.n_observations) - bar.n)
 
     def __getstate__(self):
         # A bar belongs to a terminal.
         return {"total": self.total, "file": None, "_bar": None}
-
-
-def _bar(total, file):
-    """A function that shows a count and a text."""
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        return _Text(total, file)
-    bar = tqdm(total=total, file=file)
-
-    def show(done, text):
-        bar.set_postfix_str(text, refresh=False)
-        bar.update(done - bar.n)
-
-    return show
-
-
-class _Text:
-    """One line that is written over and over."""
-
-    def __init__(self, total, file):
-        self.total, self.file = total, file
-
-    def __call__(self, done, text):
-        share = "" if not self.total else f" of {self.total:g}"
-        print(f"\r{done:g}{share}, {text}", end="", file=self.file or sys.stderr, flush=True)
 
 
 class EarlyStopping:

@@ -30,6 +30,8 @@ _FEWEST = 20
 _KAPPAS = (0.25, 0.5, 0.75)
 # Scores are cut off there, so that their differences are finite.
 _LARGEST = 1e150
+# Bets are cut off there, so that their sum is finite.
+_LARGEST_BET = float(np.finfo(float).max) / 8
 
 
 class Drift(NamedTuple):
@@ -90,8 +92,8 @@ def next_drift(
     if state["at"] is not None or n_observations - weight < state["seen"]:
         return state
     m = state["n_scores"]
-    scores = np.append(state["scores"], min(max(score, -_LARGEST), _LARGEST))
-    weights = np.append(state["weights"], weight)
+    scores = np.concatenate((state["scores"], (min(max(score, -_LARGEST), _LARGEST),)))
+    weights = np.concatenate((state["weights"], (weight,)))
     # The second reference is half a period ahead, but for scores that do not exist.
     sizes = m % MEMORY, min(m, (m + MEMORY // 2) % MEMORY)
     capitals = np.array([
@@ -145,18 +147,19 @@ def _is_amount(value):
 
 def _evidence(state):
     # Each reference has half of alpha.
-    return float(state["capitals"].sum(axis=1).max()) / 2.0
+    return max(map(sum, state["capitals"].tolist())) / 2.0
 
 
 def _rank(scores, weights, seed):
     """The rank of the last score from below, 1 for the lowest; equal ones in random order."""
-    if (weights != weights[-1]).any():
+    if np.count_nonzero(weights != weights[-1]):
         # The same function for all, in which the order does not matter: ranks stay exchangeable.
         scores = np.sqrt(weights) * (scores - np.median(scores))
-    below, equal = np.sum(scores < scores[-1]), np.sum(scores == scores[-1])
+    last = scores[-1]
+    below, equal = np.count_nonzero(scores < last), np.count_nonzero(scores == last)
     if equal == 1:
-        return int(below) + 1
-    return int(below) + int(np.random.default_rng(seed).integers(1, equal + 1))
+        return below + 1
+    return below + int(np.random.default_rng(seed).integers(1, equal + 1))
 
 
 def _after_bet(capital, rank, n, m):
@@ -164,9 +167,9 @@ def _after_bet(capital, rank, n, m):
     waiting, *bets = capital.tolist()
     # Nobody knows when a drift begins: some of the capital is bet from each score on.
     new = waiting * 0.5 / (m + 1)
-    share, largest = rank / n, np.finfo(float).max / 8
+    share = rank / n
     bets = [
-        min((bet + new / len(_KAPPAS)) * kappa * share ** (kappa - 1.0), largest)
+        min((bet + new / len(_KAPPAS)) * kappa * share ** (kappa - 1.0), _LARGEST_BET)
         for bet, kappa in zip(bets, _KAPPAS, strict=True)
     ]
     return waiting - new, *bets

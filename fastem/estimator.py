@@ -44,10 +44,15 @@ from .waiting import (
     NotEnoughData,
     arrays_of,
     check_is_fitted,
-    has_enough,
+    is_due,
     is_kept,
+    joined_again,
+    mark_of,
     more_needed,
+    settled,
+    steps_due,
     with_kept,
+    with_more,
 )
 
 __all__ = ["Estimator", "RowEstimator", "is_count", "is_number"]
@@ -63,11 +68,12 @@ _MANY = 1000
 #: Values of these types do not change.
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 
-#: A first model is refined by so many steps of batch EM, if there are so many numbers a parameter.
-_REFINE_STEPS = 20
+#: With so many numbers a parameter, a first model is the best of so many starts, and of the model so
+#: far, after some steps of batch EM, and refined by some more. With fewer, the likelihood misleads.
 _REFINE_FROM = 10
+_N_STARTS, _TRY_STEPS, _REFINE_STEPS = 4, 20, 30
 #: With fewer it is made again, when there are more observations.
-_START_AGAIN_BELOW = 50
+_START_AGAIN_BELOW = 200
 
 #: Arrays of more numbers are checked by scikit-learn alone, which costs them little.
 _FEW = 2**14
@@ -91,6 +97,22 @@ def _are_names(values):
     return isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind == "O"
 
 
+def _after_steps(model, data, n_steps):
+    """A model after some steps of batch EM, and the log-likelihood before the last of them.
+
+    Where EM fails, with components that die or collapse, the model as it was.
+    """
+    rule = StoppingRule(n_steps)
+    with contextlib.suppress(ValueError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return algebra.fit(model, data, rule).model, rule.log_likelihoods[-1]
+    return model, -np.inf
+
+
+def _are_same(parameters, others):
+    return all(np.array_equal(parameters[name], others[name]) for name in parameters)
+
+
 def _in_doubles(X):
     """Data of single precision in double precision; any others as they are."""
     return X.astype(np.float64) if getattr(X, "dtype", None) == np.float32 else X
@@ -110,9 +132,7 @@ def _is_averaging(value):
 def _is_shown(state, model):
     """Whether a model is the average that was shown last."""
     parameters, shown = model.parameters, dict(state["shown"])
-    return parameters.keys() == shown.keys() and all(
-        np.array_equal(parameters[name], shown[name]) for name in shown
-    )
+    return parameters.keys() == shown.keys() and _are_same(parameters, shown)
 
 
 class Estimator(BaseEstimator):
@@ -372,16 +392,20 @@ class Estimator(BaseEstimator):
             self._before_learning(model)
             data = self._check_data(X, **given, reset=not started, once=True)
             kept = vars(self).pop(KEPT, None)
-            everything = progressive = None
-            if kept is not None and not (started and data.is_stream):
-                everything = with_kept(self, kept, data, given, reset=not started)
-                # Few observations made a poor start: with twice as many, it is made again.
-                if started and has_enough(kept, everything):
-                    progressive = model.expect(data)
+            progressive, so_far, n_steps = None, None, 0
+            if kept is not None and not started:
+                data = with_kept(self, kept, data, given)
+            elif kept is not None and self._goes_on(kept, model, rate, data):
+                kept = with_more(kept, data)
+                if is_due(kept):
+                    # Few observations made a poor start: with twice as many, it is made again.
+                    progressive, so_far = model.expect(data), model
+                    data = joined_again(self, kept)
                     self._forget_start()
                     started = False
-                if not started:
-                    data = everything
+                else:
+                    n_steps = steps_due(kept)
+                    setattr(self, KEPT, settled(kept) if n_steps else kept)
             if not data.is_stream:
                 check_total(data.sample_weight, data.observation_name)
             tables, first = self._online_tables(data, started)
@@ -391,13 +415,10 @@ class Estimator(BaseEstimator):
                 if model is None:
                     return self
                 if refines:
-                    model, waits = self._refined(model, first)
+                    model, waits = self._refined(model, first, so_far)
                     if waits and not data.is_stream:
                         kept = arrays_of(self, first, getattr(self, "n_components", 1), tried=True)
                         setattr(self, KEPT, kept)
-            elif kept is not None and everything is not None:
-                kept = {**arrays_of(self, everything, 1), "n_needed": kept["n_needed"]}
-                setattr(self, KEPT, kept)
             last = None
 
             def watched():
@@ -416,11 +437,26 @@ class Estimator(BaseEstimator):
                 average_from=self.average_from,
                 report=self._report_online if progressive is None else None,
             )
+            if n_steps and kept is not None:
+                progress = self._improved(progress, joined_again(self, kept), n_steps, rate)
             self._set_progress(progress)
             if progressive is not None:
                 self._report_online(progress, progressive.weight, progressive.log_likelihood)
             self._after_learning(last)
+            if KEPT in vars(self):
+                setattr(self, KEPT, {**vars(self)[KEPT], "mark": mark_of(self._model())})
         return self
+
+    def _goes_on(self, kept, model, rate, data) -> bool:
+        """Whether observations are kept, and learned from again, until they are enough.
+
+        Not if the parameters were set by hand, if the learning rate is the user's, or if the first
+        ones should count half by now.
+        """
+        if isinstance(rate, Forgetting) and self._clock.observations >= rate.half_life:
+            return False
+        is_own = kept.get("mark") in (None, mark_of(model))
+        return is_own and rate_is_automatic(rate) and not data.is_stream
 
     # One observation after another -------------------------------------------------------------
 
@@ -524,7 +560,7 @@ class Estimator(BaseEstimator):
     def _report_online(self, progress, weight, log_likelihood) -> bool:
         """Keep the progressive log-likelihood, and tell the callback; whether to stop."""
         n = progress.clock.observations
-        # Kernels of some models do not compute it.
+        # A model of one's own need not compute it.
         if not math.isnan(log_likelihood):
             self.history_ = with_entry(vars(self).get("history_", ()), n, weight, log_likelihood)
         self._test_drift(n, weight, log_likelihood)
@@ -570,20 +606,61 @@ class Estimator(BaseEstimator):
             model = model.with_parameters(dict(state["iterate"]))
         return algebra.Progress(model, self._memory_of(model), self._clock, average)
 
-    def _refined(self, model, table):
+    def _refined(self, model, table, so_far=None):
         """A first model after some steps of batch EM, and whether another should follow it.
 
-        One pass is not enough to forget a rough initialization, or one from few observations.
+        One pass is not enough to leave a poor optimum, a rough initialization, or one from few
+        observations. The model so far, if there is one, stays unless others are better.
         """
+        n_rows, n_columns = table.X.shape
         n_parameters = sum(array.size for array in model.parameters.values())
-        each = table.X.size / n_parameters
+        each = n_rows * n_columns / n_parameters
         if each >= _REFINE_FROM:
             part = table.part(0, table.count_for(MOST_ROWS))
-            # Where EM fails, with components that die or collapse, the start has to do.
-            with contextlib.suppress(ValueError), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                model = algebra.fit(model, part, StoppingRule(_REFINE_STEPS)).model
-        return model, each < _START_AGAIN_BELOW and table.X.shape[0] < MOST_ROWS
+            best, highest = model, -np.inf
+            for start in (*self._starts(model, part), *([] if so_far is None else [so_far])):
+                found, log_likelihood = _after_steps(start, part, _TRY_STEPS)
+                if log_likelihood > highest:
+                    best, highest = found, log_likelihood
+            model, _ = _after_steps(best, part, _REFINE_STEPS)
+        return model, each < _START_AGAIN_BELOW and n_rows < MOST_ROWS
+
+    def _starts(self, model, table):
+        """A first model, and those that other random numbers lead to."""
+        yield model
+        seen = [model.parameters]
+        for number in range(1, _N_STARTS):
+            other = object.__new__(type(self))
+            vars(other).update(vars(self))
+            other._forget_start()
+            if isinstance(self.random_state, Integral):
+                seeds = np.random.SeedSequence([int(self.random_state), number])
+                other.random_state = int(seeds.generate_state(1)[0])
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    start = other._initial_model_online(table)
+            except ValueError:
+                continue
+            # Not all models begin at random.
+            if not any(_are_same(start.parameters, others) for others in seen):
+                seen.append(start.parameters)
+                yield start
+
+    def _improved(self, progress, table, n_steps, rate) -> algebra.Progress:
+        """Online learning after steps from all that it has learned from so far, as one batch.
+
+        The batch has the step size that its observations would have one after another: while they
+        are too few to determine the parameters, it is well below that of batch EM, 1.
+        """
+        model = progress.model
+        # Where a step fails, with components that die or collapse, the model has to do.
+        with contextlib.suppress(ValueError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for _ in range(n_steps):
+                model = algebra.learn(algebra.Progress(model, None, Clock()), [table], rate).model
+        memory = None if progress.memory is None else model.own(model.horizon_of(table))
+        return progress._replace(model=model, memory=memory)
 
     def _set_progress(self, progress: algebra.Progress):
         shown = progress.shown

@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
+from . import drift
 from .learning_rate import Clock, next_rate
+from .monitoring import MOST_ENTRIES, halved
 from .waiting import KEPT, check_is_fitted
 
 __all__ = ["Learner", "OneByOne", "PredictingLearner", "RowReader", "SequenceReader",
@@ -42,10 +44,11 @@ class OneByOne(ABC):
     """
 
     @abstractmethod
-    def learn(self, x, eta: float, n_before: float) -> bool:
+    def learn(self, x, eta: float, n_before: float) -> float | None:
         """One online step with the rate ``eta``, after ``n_before`` observations.
 
-        False if this is left to ``partial_fit``.
+        The log-likelihood of the observation before the step, as ``Model.learn`` has it; None if
+        all is left to ``partial_fit``.
         """
 
     def score(self, x) -> float | None:
@@ -66,7 +69,9 @@ class Learner:
 
     Made by the method ``learner`` of a fitted estimator. After any number of observations,
     :meth:`model` is the estimator that ``partial_fit`` would have made of them, called once for
-    each, the same to the bit. The estimator that the learner was made from stays as it is.
+    each, the same to the bit: with its ``history_`` and its test of drift. The estimator that the
+    learner was made from stays as it is. A ``callback`` is called after each observation, as
+    ``partial_fit`` does; every step then takes as long as a call of ``partial_fit``.
 
     Calls of one learner from several threads wait for each other. Learners can be copied and
     pickled.
@@ -81,7 +86,7 @@ class Learner:
                 "partial_fit with the first observations, then learner()."
             )
         #: It has the present model unless ``_quick`` is ahead of it.
-        self._estimator = copy.deepcopy(estimator)
+        self._estimator = _copied(estimator)
         # Rows come without names.
         self._names = vars(self._estimator).pop("feature_names_in_", None)
         self._quick: OneByOne | None = None
@@ -118,9 +123,11 @@ class Learner:
                 eta, steps, n_after = next_rate(
                     self._rate, self._steps, n_before, 1.0, self._size, self._first_memory
                 )
-                if quick.learn(x, eta, n_before):
+                score = quick.learn(x, eta, n_before)
+                if score is not None:
                     self._steps, self._observations = steps, n_after
                     self._is_ahead = True
+                    self._note(n_after, n_after - n_before, score)
                     return
             self._learn_slowly(x, given)
 
@@ -137,7 +144,14 @@ class Learner:
     def model(self):
         """The model as it is now: a fitted estimator, which later observations do not change."""
         with self._lock:
-            return copy.deepcopy(self._present())
+            return _copied(self._present())
+
+    @property
+    def drift_(self) -> drift.Drift:
+        """What the test of drift has found so far, if ``drift_alarm`` is set."""
+        with self._lock:
+            self._catch_up()
+            return self._estimator.drift_
 
     # The two ways ------------------------------------------------------------------------------
 
@@ -160,11 +174,25 @@ class Learner:
             self._steps, self._observations = estimator._clock
             # While first observations are kept, learning may begin again from all of them.
             waits = KEPT in vars(estimator)
-            if estimator.memory == "model" and estimator.average_from is None and not waits:
+            # Averages, and models that callbacks are shown, are made after each observation.
+            plain = estimator.average_from is None and estimator.callback is None
+            if estimator.memory == "model" and plain and not waits:
+                self._history = list(vars(estimator).get("history_", ()))
+                self._alarm, self._drift = estimator.drift_alarm, vars(estimator).get("_drift")
                 model = estimator._model()
                 self._first_memory = model.first_memory
                 self._quick = model.one_by_one()
         return self._quick
+
+    def _note(self, n, weight, score):
+        """What ``Estimator._report_online`` does with a progressive log-likelihood."""
+        history = self._history
+        history.append([n, weight, score])
+        if len(history) > MOST_ENTRIES:
+            self._history = halved(history)
+        if self._alarm is not None:
+            state = self._drift or drift.beginning()
+            self._drift = drift.next_drift(state, self._alarm, n, weight, score)
 
     def _present(self):
         """The present model as an estimator, which shares its arrays with that of the learner."""
@@ -179,7 +207,16 @@ class Learner:
         if self._is_ahead:
             self._estimator._set_model(self._quick.model())
             self._estimator._set_clock(Clock(self._steps, self._observations))
+            self._estimator.history_ = list(self._history)
+            if self._alarm is not None:
+                self._estimator._drift = self._drift
             self._is_ahead = False
+
+
+def _copied(estimator):
+    """A copy that shares nothing but the callback, which the user may look at."""
+    callback = estimator.callback
+    return copy.deepcopy(estimator, {id(callback): callback})
 
 
 class PredictingLearner(Learner):
@@ -219,11 +256,12 @@ class RowReader:
         self._family, self._shape = family, (n_columns,)
         self._given = np.zeros((1, n_columns))
         self._row = self._given[0]
-        self.prepared = family.prepare(self._given)[0]
+        self.prepared, log_base = family.prepare(self._given)
         self._as_it_is = self.prepared is self._given
         # NumPy takes longer over one row than a step.
-        self._takes_any_number = family.takes_any_number
-        self._tests = family.entry_tests(n_columns)
+        self._takes_any_number = family.takes_any_number and log_base is None
+        # A base measure is left to the estimator.
+        self._tests = family.entry_tests(n_columns) if log_base is None else None
 
     def takes(self, x) -> bool:
         """Whether this is a row of numbers in the support; False if only the estimator can tell."""
@@ -265,9 +303,11 @@ class SequenceReader:
 
     def __init__(self, family, n_columns):
         self._family, self._n_columns = family, n_columns
-        self._takes_any_number = family.takes_any_number
-        self._tests = family.entry_tests(n_columns)
         self._make_room(_FEW_STEPS)
+        # A base measure is left to the estimator.
+        has_base = family.prepare(self._given)[1] is not None
+        self._takes_any_number = family.takes_any_number and not has_base
+        self._tests = None if has_base else family.entry_tests(n_columns)
 
     def _make_room(self, n_steps):
         self._given = np.zeros((n_steps, self._n_columns))

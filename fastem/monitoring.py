@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 from typing import Any, NamedTuple
 
-__all__ = ["Report", "is_history", "with_entry"]
+__all__ = ["MOST_ENTRIES", "Report", "halved", "is_history", "with_entry"]
 
 #: Entries of a history, at most; when there are more, every two become one.
-_MOST_ENTRIES = 256
+MOST_ENTRIES = 256
 
 
 class Report(NamedTuple):
@@ -45,8 +45,11 @@ def with_entry(history, n_observations: float, weight: float, log_likelihood: fl
     every two become one.
     """
     entries = [*history, [n_observations, weight, log_likelihood]]
-    if len(entries) <= _MOST_ENTRIES:
-        return entries
+    return entries if len(entries) <= MOST_ENTRIES else halved(entries)
+
+
+def halved(entries: list) -> list:
+    """A new list in which every two entries are one; the last is kept if their number is odd."""
     last = entries[len(entries) // 2 * 2 :]
     pairs = zip(entries[::2], entries[1::2], strict=False)
     return [*(_joined(*pair) for pair in pairs), *last]

@@ -36,12 +36,19 @@ class Moments:
     def spread(self, weights, shifts):
         """The scatter of ``weights`` at ``shifts`` from the mean, in the shape of ``scatter``."""
         if self.scatter.ndim == 3:
-            return np.einsum("k,ka,kb->kab", weights, shifts, shifts)
+            return (weights[:, None] * shifts)[:, :, None] * shifts[:, None, :]
         if self.scatter.ndim == 2:
             return weights[:, None] * shifts**2
         return weights * np.einsum("kc,kc->k", shifts, shifts)
 
     def __add__(self, other):
+        return self.mixed(other, 1.0, 1.0)
+
+    def __mul__(self, factor):
+        return type(self)(self.mass * factor, self.mean.copy(), self.scatter * factor)
+
+    def mixed(self, other, a, b):
+        """``a`` times these moments and ``b`` times others: with fewer copies, the same numbers."""
         # Shapes that differ could still be broadcast, to nonsense.
         mine, theirs = ((type(m), m.mean.shape, m.scatter.shape) for m in (self, other))
         if mine != theirs:
@@ -49,17 +56,19 @@ class Moments:
                 "These moments are of different models: means and scatter have the shapes "
                 f"{mine[1:]} in one and {theirs[1:]} in the other."
             )
-        mass = self.mass + other.mass
-        share = np.divide(other.mass, mass, out=np.zeros_like(mass), where=mass > 0)
+        one, two = self.mass * a, other.mass * b
+        mass = one + two
+        share = np.divide(two, mass, out=np.zeros_like(mass), where=mass > 0)
         shift = other.mean - self.mean
-        # A component of no mass in either keeps the mean it was given first.
-        mean = np.where((self.mass > 0)[:, None], self.mean + share[:, None] * shift, other.mean)
-        mean = np.where((mass > 0)[:, None], mean, self.mean)
-        between = self.spread(self.mass * share, shift)
-        return type(self)(mass, mean, self.scatter + other.scatter + between)
-
-    def __mul__(self, factor):
-        return type(self)(self.mass * factor, self.mean.copy(), self.scatter * factor)
+        mean = self.mean + share[:, None] * shift
+        if not (one > 0).all():
+            # A component of no mass in either keeps the mean it was given first.
+            mean = np.where((one > 0)[:, None], mean, other.mean)
+            mean = np.where((mass > 0)[:, None], mean, self.mean)
+        scatter = self.scatter * a
+        scatter += other.scatter * b
+        scatter += self.spread(one * share, shift)
+        return type(self)(mass, mean, scatter)
 
 
 class SharedMoments(Moments):
@@ -103,18 +112,26 @@ class Statistics(Mapping):
     def __add__(self, other):
         if not isinstance(other, Statistics):
             return NotImplemented
+        return self.mixed(other, 1.0, 1.0)
+
+    def mixed(self, other: Statistics, a: float, b: float) -> Statistics:
+        """``self * a + other * b``, with fewer copies."""
         if self._blocks.keys() != other._blocks.keys():
             raise ValueError(
                 f"These statistics are of different models: {sorted(self)} and {sorted(other)}."
             )
-        for name in self:
-            one, two = _shape(self[name]), _shape(other[name])
+        mixed = {}
+        for name, block in self._blocks.items():
+            another = other._blocks[name]
+            one, two = _shape(block), _shape(another)
             if one != two:
                 raise ValueError(
                     f"These statistics are of different models: {name} has shape {one} in one and "
                     f"{two} in the other."
                 )
-        return Statistics(**{name: self[name] + other[name] for name in self})
+            is_moments = isinstance(block, Moments)
+            mixed[name] = block.mixed(another, a, b) if is_moments else block * a + another * b
+        return Statistics(**mixed)
 
     def __radd__(self, other):
         # So that sum() works, which starts from 0.
@@ -189,7 +206,7 @@ class Expectation(NamedTuple):
         weight = self.weight + other.weight
         a, b = self.weight / weight, other.weight / weight
         return Expectation(
-            self.statistics * a + other.statistics * b,
+            self.statistics.mixed(other.statistics, a, b),
             a * self.log_likelihood + b * other.log_likelihood,
             weight,
             mix_horizons(self.horizon, other.horizon, a, b),

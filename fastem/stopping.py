@@ -13,7 +13,8 @@ import numpy as np
 
 from .statistics import Expectation, Statistics
 
-__all__ = ["ConvergenceMonitor", "Limit", "Monitored", "StoppingRule", "Tolerance"]
+__all__ = ["ConvergenceMonitor", "Limit", "Monitored", "Slowing", "StoppingRule",
+           "Tolerance"]  # fmt: skip
 
 _log = logging.getLogger(__name__)
 
@@ -85,6 +86,17 @@ class StoppingRule:
         """Whether to stop with the model of the M-step that followed."""
         self.log_likelihoods.append(expectation.log_likelihood)
         return False
+
+
+class Slowing(StoppingRule):
+    """Stop when a step gains less than a five hundredth of what all steps have gained."""
+
+    def after_step(self, expectation):
+        super().after_step(expectation)
+        if self.n_iter > 1:
+            first, before, last = (self.log_likelihoods[number] for number in (0, -2, -1))
+            self.converged = last - before < 0.002 * (last - first)
+        return self.converged
 
 
 class Tolerance(StoppingRule):

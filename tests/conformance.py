@@ -635,9 +635,7 @@ def test_learning_is_one_step_after_another(case, batch_size, keep, weighted):
     assert (got.memory is None) == (want.memory is None) == (not keep)
     if keep:
         assert_same_statistics(got.memory, want.memory, rtol=1e-8, atol=1e-10)
-    # A kernel need not compute it.
-    if not np.isnan(got.log_likelihood):
-        assert got.log_likelihood == pytest.approx(want.log_likelihood, rel=1e-8)
+    assert got.log_likelihood == pytest.approx(want.log_likelihood, rel=1e-8)
 
 
 def one_by_one(model, data, rule):
@@ -841,11 +839,6 @@ def same(one, other):
     return one == other
 
 
-def but_history(estimator):
-    """All that an estimator holds but the scores of batches, which learners do not keep."""
-    return {name: value for name, value in vars(estimator).items() if name != "history_"}
-
-
 def learned(estimator):
     """All that an estimator has learned, and its settings."""
     public = {name: value for name, value in vars(estimator).items() if name[-1] == "_"}
@@ -907,16 +900,10 @@ def test_pickles_keep_every_bit_and_learning_continues(case, online):
 
 @every
 def test_a_test_of_drift_changes_nothing_and_continues_in_files(case, tmp_path):
-    # Some models do not compute the scores that it needs, and say so.
     plain = case.make(drift_alarm=None).fit(case.observations(20))
     tested = case.make(drift_alarm=0.1).fit(case.observations(20))
-    if not hasattr(plain.partial_fit(case.observations(21)), "history_"):
-        before = pickle.loads(pickle.dumps(tested))
-        with pytest.raises(ValueError, match="progressive log-likelihood"):
-            tested.partial_fit(case.observations(21))
-        assert same(tested, before)
-        return
-    tested.partial_fit(case.observations(21))
+    for each in (plain, tested):
+        each.partial_fit(case.observations(21))
     assert_alike(tested, plain, rtol=0)
     fastem.save(tested, tmp_path / "tested")
     loaded = fastem.load(tmp_path / "tested", families=[Rayleigh])
@@ -924,6 +911,47 @@ def test_a_test_of_drift_changes_nothing_and_continues_in_files(case, tmp_path):
         each.partial_fit(case.observations(22))
     assert loaded.drift_ == tested.drift_
     assert tested.drift_.n_scores == 2
+
+
+@every
+def test_the_history_is_the_log_likelihood_before_learning(case):
+    estimator, X = case.make().fit(case.observations(20)), case.observations(21, n=9)
+    expected = np.mean([score_of(estimator, data) for _, data in singles(X)])
+    estimator.partial_fit(X)
+    ((n_observations, weight, log_likelihood),) = estimator.history_
+    assert (n_observations, weight) == (estimator.n_observations_, 9.0)
+    assert log_likelihood == pytest.approx(expected, rel=1e-9)
+
+
+@every
+def test_a_callback_is_told_of_each_iteration_and_each_call(case):
+    reports, X = [], case.observations(20)
+    estimator = case.make(callback=reports.append).fit(X)
+    assert [report.n_iter for report in reports] == list(range(1, len(reports) + 1))
+    assert len(reports) == estimator.n_iter_ > 0
+    data = estimator._check_data(X, reset=False)
+    for report in (reports[0], reports[-1]):
+        found = report.model.expect(data).log_likelihood
+        assert report.log_likelihood == pytest.approx(found, rel=1e-9)
+    del reports[:]
+    estimator.partial_fit(case.observations(21))
+    (report,) = reports
+    assert [report.n_observations, report.weight, report.log_likelihood] == estimator.history_[-1]
+    assert report.n_iter == 0
+    assert_alike(report.estimator, estimator, rtol=0)
+
+
+@every
+def test_a_callback_ends_a_fit(case):
+    X, ends = case.observations(20), []
+
+    def end(report):
+        ends.append(report.n_iter)
+        return True
+
+    estimator = case.make(callback=end).fit(X)
+    assert ends == [1]
+    assert estimator.n_iter_ == 1
 
 
 @every
@@ -995,6 +1023,7 @@ SETTINGS_OF_LEARNERS = {
     "auto": {},
     "forgetting": {"forgetting": 20.0},
     "averaging": {"average_from": 5.0},
+    "drift": {"drift_alarm": 0.1},
     "number": {"batch_size": 1, "learning_rate": 0.03},
     "decay": {"batch_size": 7, "learning_rate": Decay(0.5, 0.7)},
     "statistics": {"memory": "statistics", "learning_rate": falling_rate},
@@ -1021,19 +1050,37 @@ def score_of(estimator, X):
 @every_setting
 def test_a_learner_is_partial_fit_to_the_bit(case, settings):
     estimator = case.make(**settings).fit(case.observations(30))
+    # Soon there are too many entries, and every two become one.
+    estimator.history_ = [[float(n), 1.0, -0.1 * n] for n in range(1, 250)]
     learner, untouched = estimator.learner(), copy.deepcopy(estimator)
     for number, (x, data) in enumerate(singles(case.observations(31, n=25))):
         assert learner.learn_one(x) is None
         estimator.partial_fit(data)
         if number % 5 == 4:
             assert same(learner.score_one(x), float(score_of(estimator, data)))
-            assert same(but_history(learner.model()), but_history(estimator))
+            assert same(vars(learner.model()), vars(estimator))
         if number == 12:
             learner = pickle.loads(pickle.dumps(learner))
         if number == 17:
             learner = copy.deepcopy(learner)
-    assert same(but_history(learner.model()), but_history(estimator))
+    assert same(vars(learner.model()), vars(estimator))
+    assert len(estimator.history_) < 150
     assert not same(vars(estimator), vars(untouched))
+
+
+@every
+def test_a_learner_calls_the_callback_as_partial_fit_does(case):
+    reports = []
+    estimator = case.make(callback=reports.append).fit(case.observations(30))
+    learner = estimator.learner()
+    for x, data in singles(case.observations(31, n=3)):
+        del reports[:]
+        learner.learn_one(x)
+        estimator.partial_fit(data)
+        one, other = reports
+        assert one[:4] == other[:4]
+        assert one.source is not estimator
+    assert same(vars(learner.model()), vars(estimator))
 
 
 @every
@@ -1049,10 +1096,10 @@ def test_a_learner_and_its_estimator_do_not_touch_each_other(case):
     for changed in (estimator, model):
         changed.partial_fit(case.observations(32))
         changed.set_params(learning_rate=0.9)
-    assert same(but_history(learner.model()), but_history(kept))
+    assert same(vars(learner.model()), vars(kept))
     learner.learn_one(stream[3])
     kept.partial_fit(list(singles(case.observations(31, n=6)))[3][1])
-    assert same(but_history(learner.model()), but_history(kept))
+    assert same(vars(learner.model()), vars(kept))
 
 
 @every
@@ -1089,10 +1136,10 @@ def test_a_learner_that_fails_stays_as_it_was(case, online):
         for call in (learner.learn_one, learner.score_one):
             with pytest.raises((ValueError, TypeError)):
                 call(bad)
-        assert same(but_history(learner.model()), but_history(before))
+        assert same(vars(learner.model()), vars(before))
     learner.learn_one(x)
     before.partial_fit(stream[2][1])
-    assert same(but_history(learner.model()), but_history(before))
+    assert same(vars(learner.model()), vars(before))
 
 
 @every
@@ -1188,8 +1235,15 @@ def test_a_cluster_learns_what_one_machine_learns(case, client):
     assert_alike(there, case.make(**incremental).fit(X), rtol=1e-7)
     score = distributed.score(here, shards, client=client)
     assert score == pytest.approx(distributed.expect(here, X).log_likelihood, rel=1e-10)
-    settings = {"batch_size": 5, "learning_rate": 0.2}
+    settings = {"batch_size": 5, "learning_rate": 0.2, "drift_alarm": 0.1}
     online = case.make(**settings).fit(X)
-    before = copy.deepcopy(online)
+    before, reports = copy.deepcopy(online), []
+    online.set_params(callback=reports.append)
     distributed.fit_online(online, shards, sync_every=15, n_shards=1, client=client)
-    assert_alike(online, before.partial_fit(X), rtol=1e-6)
+    for part in cut(X, 15, 30, 45):
+        before.partial_fit(part)
+    assert_alike(online, before, rtol=1e-6)
+    # What is watched is what one machine would have seen.
+    np.testing.assert_allclose(online.history_, before.history_, rtol=1e-7)
+    assert [list(report[:3]) for report in reports] == online.history_
+    assert online.drift_.n_scores == before.drift_.n_scores == len(reports)

@@ -11,6 +11,7 @@ import fastem
 from fastem import algebra
 from fastem.data.blocks import Size, blocks_of, number_of_blocks
 from fastem.data.rows import Stream, Table
+from fastem.data.sequences import Sequences
 from fastem.families import Gaussian
 from fastem.mixture.model import MixtureModel
 from fastem.stopping import StoppingRule
@@ -121,11 +122,98 @@ def test_threads_make_no_difference_to_the_bit():
     assert one.lower_bounds_ == two.lower_bounds_
 
 
+# The sample that improves a start --------------------------------------------------------------
+
+
+def far_start(n=40_000):
+    """Data of two groups, sorted, and a start that is far from both."""
+    X = rows(n)
+    X = X[np.argsort(X[:, 0])]
+    return X, {"means_init": [[0.0, 0.0], [0.1, 0.1]], "weights_init": [0.5, 0.5],
+               "precisions_init": [[0.1] * 2] * 2, "max_iter": 1, "reg_covar": 0.0}  # fmt: skip
+
+
+def test_a_poor_start_is_improved_on_a_sample_before_the_first_pass():
+    X, settings = far_start()
+    one_pass = mixture(solver="incremental", **settings).fit(X)
+    settings["max_iter"] = 15
+    batch = mixture(tol=0.0, **settings).fit(X)
+    assert one_pass.score(X) > batch.score(X) - 1e-3
+    # The first lower bound is the likelihood that the first pass begins with.
+    start = mixture(**{**settings, "max_iter": 0}).fit(X)
+    assert one_pass.lower_bounds_[0] > start.score(X) + 0.1
+
+
+def test_a_start_that_a_sample_cannot_improve_stays_as_it_is():
+    X, settings = far_start()
+    settings["max_iter"] = 300
+    best = mixture(tol=1e-12, **settings).fit(X)._model()
+    for seed in range(20):
+        # Other samples of the same data.
+        blocks = blocks_of(Table(X[np.random.default_rng(seed).permutation(len(X))]), 10)
+        assert algebra.improved_on_sample(best, blocks) is best
+        sample, _ = blocks.samples(10)
+        moved = algebra.fit(best, sample, StoppingRule(40)).model
+        assert moved.expect(sample).log_likelihood > best.expect(sample).log_likelihood
+
+
+def test_the_prior_counts_beside_a_sample_as_beside_all_data():
+    X, settings = far_start()
+    model = mixture(**{**settings, "max_iter": 0}).fit(X)._model()
+    weights = []
+
+    def maximize(model, expectation):
+        weights.append(expectation.weight)
+        return model.maximize(expectation.statistics)
+
+    better = algebra.improved_on_sample(model, blocks_of(Table(X), 10), maximize)
+    assert set(weights) == {len(X)}
+    same = algebra.improved_on_sample(model, blocks_of(Table(X), 10))
+    np.testing.assert_array_equal(better.parameters["means"], same.parameters["means"])
+
+
+def test_a_component_that_dies_on_a_sample_leaves_the_start_and_the_telling_to_the_pass():
+    X, _ = far_start()
+    far = np.array([[0.0, 0.0], [1e4, 1e4]])
+    model = mixture(solver="incremental", means_init=far, precisions_init=np.ones((2, 2)))
+    with pytest.warns(RuntimeWarning, match="no points left") as told:
+        model.fit(X)
+    assert len(told) == 1
+
+
+def test_samples_are_spread_and_have_nothing_in_common():
+    X = np.arange(64_000.0)[:, None]
+    one, other = blocks_of(Table(X, np.ones(64_000)), 10).samples(100)
+    assert len(one) == len(other) == pytest.approx(2000, rel=0.05)
+    assert not set(one.X.ravel()) & set(other.X.ravel())
+    for sample in (one, other):
+        assert np.histogram(sample.X, bins=40, range=(0, 64_000))[0].min() > 0
+    # A sample for many parameters is larger; there is none if it would be too large, if the
+    # observations are too few, have no weight there, or are read anew in each pass.
+    assert len(blocks_of(Table(X), 10).samples(300)[0]) == pytest.approx(3000, rel=0.05)
+    assert blocks_of(Table(X), 10).samples(500) is None
+    assert blocks_of(Table(X[:3000]), 10).samples(1) is None
+    assert blocks_of(Stream([X]), 10).samples(100) is None
+    w = np.zeros(64_000)
+    w[900::1000] = 1.0
+    w[0] = 0.0
+    assert blocks_of(Table(X, w), 10).samples(100) is None
+
+
+def test_samples_of_sequences_are_whole_sequences():
+    lengths = np.full(2000, 5)
+    data = Sequences(np.arange(10_000.0)[:, None], lengths)
+    one, other = blocks_of(data, 10).samples(20)
+    assert (one.lengths == 5).all()
+    assert (one.X[::5] % 5 == 0).all()
+    assert not set(one.X.ravel()) & set(other.X.ravel())
+
+
 # Blocks ---------------------------------------------------------------------------------------
 
 
 def test_the_number_of_blocks_follows_from_the_size():
-    assert number_of_blocks(Size(100_000, 100_000, 54, 1e5)) == 40
+    assert number_of_blocks(Size(100_000, 100_000, 54, 1e5)) == 10
     assert number_of_blocks(Size(2000, 2000, 10, 2e3)) == 8
     # As many rows as columns, and some sequences.
     assert number_of_blocks(Size(2000, 2000, 784, 2e3)) == 2

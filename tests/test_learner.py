@@ -6,9 +6,10 @@ import warnings
 
 import numpy as np
 import pytest
-from conformance import but_history, same
+from conformance import same
 
 import fastem
+from fastem.callbacks import EarlyStopping
 from fastem.lengths import Lengths, RunningLengths
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -35,7 +36,7 @@ def assert_same_as_partial_fit(estimator, stream, data=lambda x: x, start=lambda
     for x in stream:
         learner.learn_one(x)
         estimator.partial_fit(data(x))
-    assert same(but_history(learner.model()), but_history(estimator))
+    assert same(vars(learner.model()), vars(estimator))
     return learner
 
 
@@ -62,7 +63,7 @@ def test_any_form_of_numbers_is_read_as_doubles(form):
         two.learn_one(make(x))
         reference.learn_one(x)
         assert two.score_one(make(x)) == reference.score_one(x)
-    assert same(but_history(two.model()), but_history(reference.model()))
+    assert same(vars(two.model()), vars(reference.model()))
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf, 1e200, 1e308])
@@ -77,7 +78,7 @@ def test_wrong_numbers_leave_a_mixture_as_it_was(kind, wrong, column):
     bad[column] = wrong
     with pytest.raises(ValueError):
         learner.learn_one(bad)
-    assert same(but_history(learner.model()), but_history(before))
+    assert same(vars(learner.model()), vars(before))
     for method in (learner.score_one, learner.predict_one):
         expected = getattr(before, "score_samples" if method == learner.score_one else "predict")
         try:
@@ -88,7 +89,7 @@ def test_wrong_numbers_leave_a_mixture_as_it_was(kind, wrong, column):
         else:
             assert method(bad) == answer
     learner.learn_one(X[3])
-    assert same(but_history(learner.model()), but_history(before.partial_fit(X[3:4])))
+    assert same(vars(learner.model()), vars(before.partial_fit(X[3:4])))
 
 
 def test_a_symbol_that_does_not_exist_is_refused():
@@ -168,7 +169,75 @@ def test_weights_and_cut_off_sequences():
         x = x[:-1] if given else x
         learner.learn_one(x, **given)
         hmm.partial_fit(x, **given)
-    assert same(but_history(learner.model()), but_history(hmm))
+    assert same(vars(learner.model()), vars(hmm))
+
+
+QUICK = {
+    "mixture": lambda **more: (mixture(**more).fit(rows()), list(rows(700, seed=2))),
+    "full mixture": lambda **more: (mixture("full", **more).fit(rows()), list(rows(700, seed=2))),
+    "counts": lambda **more: (
+        fastem.Mixture("poisson", 2, random_state=0, **more).fit(np.floor(np.abs(rows()))),
+        list(np.floor(np.abs(rows(700, seed=2)))),
+    ),
+    "hmm": lambda **more: (
+        fastem.GaussianHMM(2, random_state=0, **more).fit(walks(9)), walks(700, seed=2)
+    ),
+    "kalman": lambda **more: (
+        fastem.KalmanFilter(n_dim_state=2, random_state=0, max_iter=2, **more).fit(walks(9)),
+        walks(700, seed=2),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("alarm", [None, 0.01, 1e-12], ids=["no test", "alarm", "no alarm"])
+@pytest.mark.parametrize("kind", QUICK)
+def test_histories_and_tests_of_drift_are_those_of_partial_fit(kind, alarm):
+    estimator, stream = QUICK[kind](drift_alarm=alarm)
+    # What comes later is less likely; and one of them takes the other way.
+    stream[400:] = [2.0 * x + 3.0 for x in stream[400:]]
+    learner = estimator.learner()
+    for number, x in enumerate(stream):
+        given = {"sample_weight": [0.5]} if number == 300 else {}
+        learner.learn_one(x, **given)
+        estimator.partial_fit(x[None] if x.ndim == 1 else x, **given)
+        if number in (255, 256, 257, 450):
+            model = learner.model()
+            assert model.history_ == estimator.history_
+            if alarm is not None:
+                assert model.drift_ == learner.drift_ == estimator.drift_
+        if number == 500:
+            learner = copy.deepcopy(learner)
+    assert same(vars(learner.model()), vars(estimator))
+    assert 128 < len(estimator.history_) <= 256
+    assert estimator.history_[-1][0] == estimator.n_observations_
+    if alarm is None:
+        with pytest.raises(AttributeError, match="drift_"):
+            learner.drift_  # noqa: B018
+    elif alarm == 0.01 and kind != "kalman":
+        assert 400 < estimator.drift_.n_scores < 700
+
+
+def test_a_callback_is_the_one_that_was_given():
+    stop = EarlyStopping(patience=100)
+    learner = mixture(callback=stop).fit(rows()).learner()
+    learner.learn_one(rows(1)[0])
+    n_waited = stop.n_waited_
+    learner.learn_one(rows(1)[0] + 100.0)
+    assert stop.n_waited_ == n_waited + 1
+    assert learner.model().callback is stop
+
+
+def test_a_callback_that_fails_leaves_the_learner_as_it_was():
+    def fail(report):
+        if report.n_observations == 202:
+            raise KeyError("no")
+
+    learner = mixture(callback=fail).fit(rows()).learner()
+    learner.learn_one(rows(1)[0])
+    before = learner.model()
+    with pytest.raises(KeyError):
+        learner.learn_one(rows(1)[0])
+    assert same(vars(learner.model()), vars(before))
 
 
 def test_wide_rows():
@@ -188,7 +257,7 @@ def test_a_component_that_dies_is_told_of_as_often_as_by_partial_fit():
         told.append([str(each.message) for each in caught])
     assert told[0] == told[1]
     assert any("no points left" in message for message in told[0])
-    assert same(but_history(learner.model()), but_history(estimator))
+    assert same(vars(learner.model()), vars(estimator))
 
 
 def test_a_warning_that_is_an_error_leaves_the_learner_as_it_was():
@@ -202,7 +271,7 @@ def test_a_warning_that_is_an_error_leaves_the_learner_as_it_was():
             try:
                 learner.learn_one(x)
             except RuntimeWarning:
-                assert same(but_history(learner.model()), but_history(before))
+                assert same(vars(learner.model()), vars(before))
                 with pytest.raises(RuntimeWarning):
                     before.partial_fit(x[None])
                 break
@@ -212,7 +281,7 @@ def test_a_warning_that_is_an_error_leaves_the_learner_as_it_was():
         learner.learn_one(x)
     with pytest.warns(RuntimeWarning, match="no points left"):
         before.partial_fit(x[None])
-    assert same(but_history(learner.model()), but_history(before))
+    assert same(vars(learner.model()), vars(before))
 
 
 def test_a_rate_may_look_at_the_learner():
@@ -234,7 +303,7 @@ def test_a_rate_that_fails_leaves_the_learner_as_it_was():
     before = learner.model()
     with pytest.raises(ValueError, match="at step 5"):
         learner.learn_one(rows(1)[0])
-    assert same(but_history(learner.model()), but_history(before))
+    assert same(vars(learner.model()), vars(before))
 
 
 def test_a_step_without_a_maximum_is_undone():
@@ -245,7 +314,7 @@ def test_a_step_without_a_maximum_is_undone():
     for _ in range(3):
         with pytest.raises(ValueError, match="ill-defined"):
             learner.learn_one(X[0])
-        assert same(but_history(learner.model()), but_history(before))
+        assert same(vars(learner.model()), vars(before))
 
 
 # Threads -----------------------------------------------------------------------------------------

@@ -13,10 +13,17 @@ from .rows import as_data
 
 __all__ = ["Blocks", "Size", "blocks_of", "number_of_blocks"]
 
-# So many blocks are enough, and small ones cost more for their steps than for their data.
-_MOST_BLOCKS = 40
+# So many blocks are enough: with 40, EM needs 5 to 10 % fewer passes, and four times the steps.
+_MOST_BLOCKS = 10
+# Small blocks cost more for their steps than for their data.
 _LEAST_ROWS = 250
 _LEAST_OBSERVATIONS = 4
+
+# A sample is a 32nd of the data, or more, up to a 16th, if it would have fewer numbers than so many
+# for each parameter, or fewer rows than a block must have. It comes from so many places.
+_SAMPLED, _SAMPLED_MOST = 32, 16
+_LEAST_NUMBERS = 10
+_PLACES = 64
 
 
 class Size(NamedTuple):
@@ -58,6 +65,38 @@ class Blocks:
         if number + 1 < self.count:
             raise ValueError(_changed(self.count, f"only {number + 1}"))
 
+    def samples(self, n_parameters: int) -> tuple[Any, Any] | None:
+        """Two samples of the observations that have none in common, each as one table.
+
+        They are from 64 places, evenly spread, in case the data are sorted. None if the data are
+        read anew in each pass or lie on other machines, or if a sample that has ten numbers for
+        each of ``n_parameters`` parameters would be more than a sixteenth of the data.
+        """
+        tables = self.tables
+        if not isinstance(tables, list) or not all(hasattr(table, "joined") for table in tables):
+            return None
+        n_rows = sum(table.X.shape[0] for table in tables)
+        n_columns = tables[0].X.shape[1]
+        rows = max(n_rows / _SAMPLED, _LEAST_NUMBERS * n_parameters / n_columns, _LEAST_ROWS)
+        if rows > n_rows / _SAMPLED_MOST:
+            return None
+        one, other = [], []
+        for table in tables:
+            wanted = round(rows / n_rows * len(table))
+            places = max(1, min(_PLACES // len(tables), wanted))
+            count = wanted // places
+            starts = np.linspace(0, len(table), places, endpoint=False).astype(int)
+            for first in starts if count else ():
+                one.append(table.part(first, first + count))
+                other.append(table.part(first + count, first + 2 * count))
+        if not one:
+            return None
+        samples = one[0].joined(one), one[0].joined(other)
+        for table in samples:
+            if table.sample_weight is not None and not table.sample_weight.any():
+                return None
+        return samples
+
 
 def _changed(count, now):
     return (
@@ -90,7 +129,7 @@ def blocks_of(data, n_blocks: int | None = None) -> Blocks:
 
 
 def number_of_blocks(size: Size, n_blocks: int | None = None) -> int:
-    """The number of blocks for so many data: ``n_blocks``, or 40 unless blocks were too small.
+    """The number of blocks for so many data: ``n_blocks``, or 10 unless blocks were too small.
 
     A block has at least 250 rows, at least as many as there are columns, and at least four
     sequences.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..kernels.dirichlet.count_tables import ascend as newton_step
+from ..statistics import Expectation, Statistics
 from ..stopping import StoppingRule
 
 __all__ = ["Ascent", "SmallGradient", "SmallGradientOfPasses", "ascend", "moments_match"]
@@ -42,6 +43,10 @@ class Ascent(StoppingRule):
         self.never = starts[1:-1] == starts[:-2]
         self.level = self.steepest = np.nan
 
+    def after_step(self, expectation):
+        # What counts is the log-likelihood after an iteration: see `record`.
+        return False
+
     def is_flat(self, alpha, first) -> bool:
         """Whether the gradient is small, from each word's part of it and the common part."""
         slope = alpha * (first[:-1] - first[-1])
@@ -77,9 +82,6 @@ class SmallGradient(Ascent):
         # A step that changes nothing is at the maximum, up to rounding.
         return self.converged or (before is not None and np.array_equal(alpha, before))
 
-    def after_step(self, expectation):
-        return False
-
     def finish(self, model) -> None:
         """Look at the model after the last iteration, if that was the largest number allowed."""
         if self._alpha is not model.alpha:
@@ -95,16 +97,16 @@ class SmallGradientOfPasses(Ascent):
         self.converged = bool(model.fixed) or self.is_flat(model.alpha, first)
         return self.converged
 
-    def after_step(self, expectation):
-        return False
-
     def finish(self, model) -> None:
         """The log-likelihood of the last model."""
         self.level = float(self.tables.log_likelihood(model.alpha))
 
 
 def ascend(model, rule: Ascent):
-    """Newton's method on the mean log-likelihood of the documents."""
+    """Newton's method on the mean log-likelihood of the documents.
+
+    The rule is shown the model after each iteration, with its log-likelihood.
+    """
     tables, alpha = rule.tables, model.alpha.copy()
     coefficient = tables.log_coefficient
     level = tables.log_likelihood(alpha) - coefficient
@@ -118,8 +120,11 @@ def ascend(model, rule: Ascent):
         before = alpha.copy()
         level, is_newton = newton_step(tables.finished(), alpha, first, second, level)
         rule.record(float(level + coefficient), "Newton" if is_newton else "fixed point")
-        if np.array_equal(alpha, before):
-            # At the maximum, up to rounding.
+        expectation = Expectation(Statistics(), rule.level, tables.weight)
+        if rule.before_step(model._copied(alpha=alpha.copy()), expectation):
+            break
+        if rule.after_step(expectation) or np.array_equal(alpha, before):
+            # The user says so; or this is the maximum, up to rounding.
             break
     return model.with_parameters({"alpha": alpha})
 

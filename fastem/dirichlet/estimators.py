@@ -158,7 +158,7 @@ class CompoundDirichlet(BaseDirichlet):
     fixed : iterable of str, default=()
         ``"alpha"`` to learn nothing.
     n_blocks : int or None, default=None
-        The number of blocks of incremental EM; None: 40, or fewer for few documents.
+        The number of blocks of incremental EM; None: 10, or fewer for few documents.
 
     Attributes
     ----------

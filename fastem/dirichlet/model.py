@@ -265,25 +265,25 @@ class CompoundDirichletModel(DirichletModel):
         return out
 
     def learn(self, table, rates, batch_size=None, memory=None) -> Learned:
-        """Online steps over the documents in order, the loop in a kernel.
-
-        The kernel does not compute the log-likelihood, which is NaN.
-        """
+        """Online steps over the documents in order, the loop in a kernel."""
         X, sample_weight = as_counts(table.X), table.sample_weight
         self._check_width(X)
         batch_size, rates = algebra.checked_steps(self, table, rates, batch_size, memory)
         if sample_weight is not None:
             checks.check_weights(sample_weight, X.shape[0])
-        model, steps = self, max(1, _ROWS_AT_A_TIME // batch_size)
+        model, score, steps = self, 0.0, max(1, _ROWS_AT_A_TIME // batch_size)
         for first in range(0, len(rates), steps):
             part = slice(first * batch_size, (first + steps) * batch_size)
             weights = None if sample_weight is None else sample_weight[part]
-            model, memory = model._learn_in_kernel(
+            model, memory, gained = model._learn_in_kernel(
                 X[part], weights, rates[first : first + steps], batch_size, memory
             )
-        return Learned(model, memory, np.nan)
+            score += gained
+        weight = X.shape[0] if sample_weight is None else sample_weight.sum()
+        return Learned(model, memory, float(score / weight) if weight > 0 else np.nan)
 
     def _learn_in_kernel(self, X, sample_weight, rates, batch_size, memory):
+        """The model, the memory, and the log-likelihood of all documents."""
         alpha = self.alpha.copy()
         keep = memory is not None
         remembered = memory["log_topics"] / memory["mass"] if keep else np.empty(0)
@@ -297,8 +297,11 @@ class CompoundDirichletModel(DirichletModel):
                     "needs none."
                 )
         documents = documents_of(X, 0, X.shape[0])
-        if "alpha" not in self.fixed:
-            failed = document_kernels.online(
+        if "alpha" in self.fixed:
+            scores = self._log_densities(X)
+            log_likelihood = scores.sum() if sample_weight is None else scores @ weights
+        else:
+            failed, log_likelihood = document_kernels.online(
                 *documents, batch_size, rates, weights, alpha, remembered, keep, self.n_pseudo,
                 self.seed,
             )  # fmt: skip
@@ -306,7 +309,7 @@ class CompoundDirichletModel(DirichletModel):
                 raise ValueError(f"{NO_MAXIMUM} (at online step {failed + 1})")
         if keep:
             memory = Statistics(mass=1.0, log_topics=remembered)
-        return self._with(alpha, len(rates)), memory
+        return self._with(alpha, len(rates)), memory, log_likelihood
 
 
 NO_MAXIMUM = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral
@@ -14,7 +15,7 @@ from distributed import as_completed
 from ..algebra import Progress
 from ..learning_rate import Clock
 from ..statistics import Statistics
-from ..waiting import check_is_fitted
+from ..waiting import KEPT, check_is_fitted
 from .shards import add, broadcast, shards_of, tree_sum
 
 __all__ = ["fit_online"]
@@ -46,9 +47,8 @@ def fit_online(
     Parameters
     ----------
     model : estimator
-        Any estimator of fastem, whose ``learning_rate``, ``batch_size`` and ``memory`` are used. It
-        is changed in place: a fitted estimator continues from its model, any other is initialized
-        as in :func:`fit`.
+        Any estimator of fastem, whose settings of online learning are used. It is changed in place:
+        a fitted estimator continues from its model, any other is initialized as in :func:`fit`.
     data : Dask array, bag or data frame, or list of delayed blocks or futures
         As for :func:`fit`.
     sync_every : int or None, default=5000
@@ -71,6 +71,7 @@ def fit_online(
         chunks it has.
     callback : callable, optional
         Called as ``callback(model, n_observations)`` at the beginning and after each combination.
+        The estimator's own ``callback`` is called besides, with a report: see the notes.
     client : distributed.Client, optional
         As for :func:`fit`.
 
@@ -83,6 +84,14 @@ def fit_online(
     -----
     Every task contains the model that it begins with: when a worker is lost, another one repeats
     what it did since the last combination.
+
+    After each combination, in this process, ``history_`` gets an entry, ``drift_alarm`` a score to
+    test, and the estimator's ``callback`` a report: the mean log-likelihood of the observations
+    that have just been learned from, each before its worker learned from it. Learning ends if the
+    callback returns True. With ``average_from`` the combinations are averaged. ``forgetting``
+    counts the observations of all workers: each worker forgets as much sooner as there are workers
+    that learn. In the mode ``'async'`` new models are combined with older ones, and half-lives are
+    up to half as long again.
     """
     _check_choice("mode", mode, ("sync", "async"))
     _check_choice("combine", combine, ("entropic", "average"))
@@ -98,6 +107,8 @@ def fit_online(
         shards.checked(model, reset=not fitted)
         if not fitted:
             _initialize(model, shards.sample_chunk())
+        # Learning goes on from this model; no worker begins again.
+        vars(model).pop(KEPT, None)
         one_pass = _OnlinePass(model, shards, sync_every, combine == "entropic", callback)
         (one_pass.synchronous if mode == "sync" else one_pass.asynchronous)()
     return model
@@ -113,8 +124,8 @@ class _OnlinePass:
         # Workers set a model into a copy of this estimator, which is sent once.
         template = copy.copy(model)
         template.n_jobs = shards.n_jobs
-        # Models are averaged where they are combined. Workers keep no history: they call no
-        # callback of the estimator's, and do not test for drift.
+        # Models are averaged where they are combined, and what workers report is collected there:
+        # callbacks, histories and the test of drift are those of this process.
         template.average_from = template.callback = template.drift_alarm = None
         vars(template).pop("history_", None)
         vars(template).pop("_drift", None)
@@ -133,9 +144,10 @@ class _OnlinePass:
         for begin in range(0, max(self.shards.sizes), self.sync_every):
             busy = [i for i, size in enumerate(self.shards.sizes) if begin < size]
             progress = broadcast(self.progress._replace(average=None))
-            contributions = [self._task(progress, shard, begin) for shard in busy]
+            contributions = [self._task(progress, shard, begin, len(busy)) for shard in busy]
             (total,) = self.shards.gather([tree_sum(contributions)])
-            self._update(total, total)
+            if self._update(total, total):
+                break
 
     def asynchronous(self):
         """Combine whenever one worker has finished.
@@ -152,7 +164,8 @@ class _OnlinePass:
         arriving = as_completed()
 
         def send(shard):
-            task = self._task(broadcast(self.progress._replace(average=None)), shard, begins[shard])
+            progress = broadcast(self.progress._replace(average=None))
+            task = self._task(progress, shard, begins[shard], len(running))
             future = client.compute(task, optimize_graph=False)
             owners[future.key] = shard
             arriving.add(future)
@@ -163,7 +176,9 @@ class _OnlinePass:
             shard = owners.pop(future.key)
             latest[shard] = contribution = future.result()
             begins[shard] += self.sync_every
-            self._update(add(*latest.values()), contribution)
+            if self._update(add(*latest.values()), contribution):
+                client.cancel(list(arriving.futures))
+                break
             if begins[shard] < sizes[shard]:
                 send(shard)
             else:
@@ -174,20 +189,27 @@ class _OnlinePass:
                 if running and not waiting_for[ended]:
                     del latest[ended], waiting_for[ended]
 
-    def _task(self, progress, shard, begin):
+    def _task(self, progress, shard, begin, n_learning):
         end = min(begin + self.sync_every, self.shards.sizes[shard])
         future = self.shards.futures[shard]
         learn = delayed(_learn, pure=False)
-        return learn(self.template, progress, future, begin, end, self.entropic)
+        return learn(self.template, progress, future, begin, end, self.entropic, n_learning)
 
-    def _update(self, total, new):
-        """Set the estimator to the combination; ``new`` is the part that has just arrived."""
+    def _update(self, total, new) -> bool:
+        """Set the estimator to the combination; ``new`` is the part that has just arrived.
+
+        Whether the estimator's callback says to stop.
+        """
         self.done += new.count
         combined = total.combined(self.progress, new, self.entropic)
         self.progress = combined.averaged(self.model.average_from, new.weight)
         self.model._set_progress(self.progress)
+        stops = False
+        if new.weight > 0:
+            stops = self.model._report_online(self.progress, new.weight, new.score / new.weight)
         if self.callback is not None:
             self.callback(self.model, self.done)
+        return stops
 
 
 @dataclass(frozen=True)
@@ -197,6 +219,9 @@ class Contribution:
     weight: float
     count: int
     n_steps: float
+    #: The sum of the log-likelihoods of its observations, times their weights, before they were
+    #: learned from.
+    score: float
     #: Weight times S(Θ) or, for averaging, times the parameters.
     part: Statistics
     #: Weight times the running statistics; empty if the model is the memory.
@@ -209,6 +234,7 @@ class Contribution:
             self.weight + other.weight,
             self.count + other.count,
             max(self.n_steps, other.n_steps),
+            self.score + other.score,
             self.part + other.part,
             self.memory + other.memory if has_both else self.memory or other.memory,
         )
@@ -223,19 +249,30 @@ class Contribution:
         return Progress(model, self.memory / self.weight or None, clock, progress.average)
 
 
-def _learn(template, progress, shard, begin, end, entropic):
-    """Learn from observations ``begin .. end - 1`` of a shard; this runs on a worker."""
+def _learn(template, progress, shard, begin, end, entropic, n_learning):
+    """Learn from observations ``begin .. end - 1`` of a shard; this runs on a worker.
+
+    ``n_learning`` workers learn at the same time.
+    """
     # Tasks in other threads have the same template.
     estimator = copy.copy(template)
+    if estimator.forgetting is not None:
+        # Then the mean of the models forgets as one model does that learns from all.
+        estimator.forgetting = estimator.forgetting / n_learning
     estimator._set_progress(progress)
     chunk = shard.part(begin, end)
-    weight = chunk.weight
+    weight, score = chunk.weight, 0.0
     if weight > 0:
         estimator.partial_fit(chunk.X, **chunk.given)
+        # A model of one's own may have no scores.
+        entries = vars(estimator).get("history_", [[0.0, weight, math.nan]])
+        score = sum(part * mean for _, part, mean in entries)
     model = estimator._model()
     part = model.own() if entropic else Statistics(**model.parameters)
     memory = getattr(estimator, "statistics_", Statistics())
-    return Contribution(weight, end - begin, estimator.n_steps_, part * weight, memory * weight)
+    return Contribution(
+        weight, end - begin, estimator.n_steps_, score, part * weight, memory * weight
+    )
 
 
 def _initialize(model, chunk):

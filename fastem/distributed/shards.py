@@ -117,7 +117,9 @@ class Shards(Remote):
 
     def checked(self, estimator, *, reset):
         """Make shards that ``estimator`` has checked; with ``reset`` it gets their attributes."""
-        checker = clone(estimator) if reset else estimator
+        # Callbacks are called here, and may be what cannot be sent.
+        checker = copy.copy(estimator).set_params(callback=None)
+        checker = clone(checker) if reset else checker
         # Shards keep what they need; chunks that were copied into other ones can be released.
         chunks, self.chunks = self.chunks, ()
         computed = self.client.compute(chunks, optimize_graph=False)

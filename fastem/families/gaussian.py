@@ -222,12 +222,15 @@ class Gaussian(Family):
 
     def log_joint(self, blocks, mass, packed):
         self.check_blocks(blocks, packed)
-        moments = blocks["moments"]
+        return float(self.expected_log_joint(blocks["moments"], mass, packed))
+
+    def expected_log_joint(self, moments, mass, packed):
+        """``Σ_k s_k E_k[log p(x|k)]`` for moments whose components have the masses ``s``."""
         total = 0.0
         for h in range(len(mass)):
             if mass[h] > 0:
                 total += mass[h] * self.expected_log_density(moments, h, packed)
-        return float(total)
+        return total
 
 
 def suits_single(means, variances, inflations) -> bool:
@@ -282,6 +285,7 @@ def rows_of_each(labels):
 def to_each_row(operation, X, rows, row):
     """``X[rows] = operation(X[rows], row)`` in place, many rows at a time if they are a slice.
 
+    A ``row`` may be one number for all columns.
     NumPy loops over the last axis, and with short rows that takes most of the time.
     """
     if not isinstance(rows, slice):
@@ -290,7 +294,7 @@ def to_each_row(operation, X, rows, row):
     part = X[rows]
     n_rows, n_columns = part.shape
     many = max(256 // n_columns, 1)
-    if n_rows < 8 * many:
+    if n_rows < 8 * many or len(row) == 1:
         operation(part, row, out=part)
         return
     whole = n_rows - n_rows % many

@@ -110,7 +110,7 @@ class _Diagonal(Gaussian, covariance_type="diag"):
     def draw(self, parameters, labels, rng, horizon=None):
         means = parameters["means"]
         X = rng.standard_normal((len(labels), means.shape[1]))
-        deviations = np.sqrt(self.variances(parameters))
+        deviations = np.sqrt(parameters["covariances"]).reshape(len(means), -1)
         for k, chosen, _ in rows_of_each(labels):
             to_each_row(np.multiply, X, chosen, deviations[k])
             to_each_row(np.add, X, chosen, means[k])
@@ -120,6 +120,15 @@ class _Diagonal(Gaussian, covariance_type="diag"):
         variances = self.columns_of(moments.scatter, packed.means.shape[1])[k] / moments.mass[k]
         squares = variances + (moments.mean[k] - packed.means[k]) ** 2
         return packed.offsets[k] - (squares * packed.scales[k] ** 2).sum(axis=-1)
+
+    def expected_log_joint(self, moments, mass, packed):
+        # Of all components at once: one by one took as long as the rest of a step.
+        columns = self.columns_of(moments.scatter, packed.means.shape[1])
+        alive = mass > 0
+        share = np.divide(mass, moments.mass, out=np.zeros_like(mass), where=alive)
+        squares = share[:, None] * columns + mass[:, None] * (moments.mean - packed.means) ** 2
+        lost = (squares * packed.scales**2).sum(axis=1)
+        return (mass * packed.offsets - lost)[alive].sum()
 
     def cross(self, packed, other, horizon=None):
         precisions = other.scales**2

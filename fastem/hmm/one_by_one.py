@@ -61,7 +61,7 @@ class HMMOneByOne(OneByOne):
     def learn(self, x, eta, n_before):
         n_steps = self._reader.takes(x)
         if not 0 < n_steps < self._most_steps:
-            return False
+            return None
         if self._reader.prepared is not self._room:
             self._set_arguments()
         self._length[0] = n_steps
@@ -71,10 +71,10 @@ class HMMOneByOne(OneByOne):
         log_likelihood, failed, _ = self._step(*self._arguments)
         if failed >= 0 or not -_INFINITY < log_likelihood < _INFINITY:
             self._state[:] = self._saved
-            return False
+            return None
         if self._lengths is not None:
             self._lengths.add(n_steps, 1.0 / (n_before + 1.0))
-        return True
+        return log_likelihood
 
     def score(self, x):
         found = self._found("scores", x)

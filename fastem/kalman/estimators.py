@@ -148,7 +148,7 @@ class KalmanFilter(Estimator):
         How ``fit`` maximizes the likelihood: by batch EM, one step for each pass over the data, or
         by incremental EM, one step for each block of them. See :doc:`/incremental`.
     n_blocks : int or None, default=None
-        The number of blocks of incremental EM; None: 40, or fewer for few data.
+        The number of blocks of incremental EM; None: 10, or fewer for few data.
 
     Attributes
     ----------

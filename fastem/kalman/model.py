@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, reduce
 from math import prod
+from operator import add
+from typing import Any
 
 import numpy as np
 
@@ -301,13 +303,17 @@ class KalmanModel(Model):
             rows = sequences.rows_of(part)
             if not with_rest:
                 log_likelihood -= 0.5 * _rest_squares(rest, rows, sequences.center - self.c)
-            statistics = moments_of_sums(sums, sequences.center, rows)
-            if total != 1.0:
-                statistics = statistics / total
-            return Expectation(statistics, float(log_likelihood / total), total)
+            return moments_of_sums(sums, sequences.center, rows), float(log_likelihood), total
 
-        found = [side_by_side, *in_order(one, parts, self.n_jobs)]
-        expectation = sum(part for part in found if part is not None)
+        found = [sums for sums in in_order(one, parts, self.n_jobs) if sums is not None]
+        expectation: Any = 0 if side_by_side is None else side_by_side
+        if found:
+            # Sums are added as they are, and scaled once.
+            statistics, log_likelihood, total = (
+                reduce(add, part) for part in zip(*found, strict=True)
+            )
+            mean = statistics if total == 1.0 else statistics / total
+            expectation += Expectation(mean, log_likelihood / total, total)
         return expectation._replace(horizon=sequences.horizon)
 
     def _filtered(self, sequences, part, room, with_rest, each=None):

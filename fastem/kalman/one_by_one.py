@@ -44,12 +44,12 @@ class KalmanOneByOne(OneByOne):
 
     def learn(self, x, eta, n_before):
         if type(x) is not np.ndarray or x.ndim != 2 or x.dtype.kind not in "fiu" or not len(x):
-            return False
+            return None
         X = np.ascontiguousarray(x, dtype=float)
         n_steps, n_columns = X.shape
         flat = X.reshape(-1)
         if n_columns != self._p or not are_finite(flat):
-            return False
+            return None
         direct = has_no_factor(self._space.system.R)
         if n_steps > self._longest or direct != self._direct:
             letters = {letter: getattr(self._space.system, letter) for letter in NAMES.values()}
@@ -57,17 +57,17 @@ class KalmanOneByOne(OneByOne):
         self._saved[:] = self._system
         self._work[:] = 0.0
         self._rhos[0] = step_size(eta)
-        sequence, step, _, _ = online(
+        sequence, step, _, log_likelihood = online(
             self._space.x, self._space.places, flat, self._kinds[:n_steps],
             np.array([0, n_steps]), self._shares, self._nothing, X.sum(axis=0) / n_steps, 1,
             self._rhos, self._modes, self._nothing,
         )  # fmt: skip
         if sequence >= 0 or step == -2 or not are_finite(self._system):
             self._system[:] = self._saved
-            return False
+            return None
         self._n_steps = n_steps
         self._now = None
-        return True
+        return log_likelihood
 
     def score(self, x):
         sequence = self._sequence(x)

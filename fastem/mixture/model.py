@@ -40,6 +40,8 @@ _DEAD = (
 
 #: A chunk has so many rows or more.
 _LEAST_ROWS = 2048
+#: In nanoseconds, as long as a chunk takes at least, of large data and of smaller ones.
+_FIVE_MILLISECONDS, _HALF_MILLISECOND = 5e6, 5e5
 
 
 class MixtureModel(WeightedComponents, Model):
@@ -121,7 +123,7 @@ class MixtureModel(WeightedComponents, Model):
         Few rows are worth neither other kernels nor less precision.
         """
         is_single = X.dtype == np.float32 and X.dtype.isnative
-        if not is_single or len(self.chunks(*X.shape)) == 1:
+        if not is_single or self._is_small(*X.shape):
             return None
         return self.family.in_single(self.packed)
 
@@ -300,10 +302,21 @@ class MixtureModel(WeightedComponents, Model):
         """How rows are cut for threads: a function of the sizes alone."""
         if n_rows < 2 * _LEAST_ROWS:
             return chunks(n_rows, _LEAST_ROWS)
-        # Starting a chunk takes a thread a tenth of a millisecond: a chunk should take over five.
+        # Fewer rows than for several such chunks are shared out all the same, for threads to begin
+        # together, as long as a chunk takes several times what it takes to start it.
+        several = max(self._chunk_rows(n_columns, _HALF_MILLISECOND), n_rows // 4)
+        return chunks(n_rows, least=min(self._chunk_rows(n_columns, _FIVE_MILLISECONDS), several))
+
+    def _chunk_rows(self, n_columns, nanoseconds):
+        """The rows of a chunk that takes so long."""
+        # Starting a chunk takes a thread a tenth of a millisecond.
         n_parameters = self.family.n_parameters(self.family.unpack(self.packed))
-        nanoseconds = 6.0 * len(self.weights) + 0.2 * n_parameters
-        return chunks(n_rows, least=max(_LEAST_ROWS, 4 * n_columns, int(5e6 / nanoseconds)))
+        each = 6.0 * len(self.weights) + 0.2 * n_parameters
+        return max(_LEAST_ROWS, 4 * n_columns, int(nanoseconds / each))
+
+    def _is_small(self, n_rows, n_columns):
+        """Whether rows are too few for two of the chunks that large data are cut into."""
+        return len(chunks(n_rows, self._chunk_rows(n_columns, _FIVE_MILLISECONDS))) == 1
 
     def _expect_chunk(self, table, start, stop, packed, posteriors=None, *, before_steps=False):
         """Sums over a chunk: log-likelihood and weight, mass, and the family's."""
@@ -427,7 +440,7 @@ class MixtureModel(WeightedComponents, Model):
         """Whether :meth:`iterate` takes steps over these data."""
         if not isinstance(data, Table) or not self.family.steps_in_kernel(self.packed):
             return False
-        return len(self.chunks(*data.X.shape)) == 1
+        return self._is_small(*data.X.shape)
 
     def learn(self, table, rates, batch_size=None, memory=None) -> Learned:
         """Online steps over batches of rows in order; the loop is in a kernel if there are many."""

@@ -55,7 +55,7 @@ class MixtureOneByOne(OneByOne):
 
     def learn(self, x, eta, n_before):
         if not self._reader.takes(x):
-            return False
+            return None
         self._rates[0] = eta
         self._saved[:] = self._state
         if self._sums is not None:
@@ -63,11 +63,11 @@ class MixtureOneByOne(OneByOne):
         log_likelihood, failed, n_dead = self._step(*self._step_arguments)
         if failed >= 0 or not -_INFINITY < log_likelihood < _INFINITY:
             self._state[:] = self._saved
-            return False
+            return None
         self._has_log_weights = self._has_fixed_weights
         if n_dead or self._model.told_dead:
             self._tell(n_dead)
-        return True
+        return log_likelihood
 
     def _tell(self, n_dead):
         """Warn of components that have died; the step is undone if the warning is an error."""

@@ -17,11 +17,16 @@ from ..options import inlined, kernel
 from ..rows import block_width, read_block, whole_groups
 from ..special import log_factorial
 from .newton import (
+    FEW,
+    LARGEST_FACTOR,
     digamma_rise,
     log_rise,
     maximum,
     own_statistics,
 )
+
+# Products between these can be multiplied once more without overflow or underflow.
+_SMALL, _LARGE = 1e-150, 1e150
 
 
 @inlined
@@ -74,20 +79,50 @@ def log_likelihoods(indptr, indices, counts, alpha, out):
 
 @kernel
 def add_gradient(indptr, indices, counts, start, stop, weights, alpha, total, gradient):
-    """Add the documents' part of ``∂ log p(v) / ∂α_j`` that is j's own; returns the common part."""
+    """Add the documents' part of ``∂ log p(v) / ∂α_j`` that is j's own.
+
+    Returns the common part, and the sum of the documents' log-likelihoods. The gradient is made
+    of ``1 / (α_j + c)`` for ``c = 0 .. v_j - 1``, and the likelihood of the product of the same
+    factors, of which one logarithm is taken for many words.
+    """
     common = 0.0
+    log_likelihood = 0.0
     for i in range(start, stop):
         w = weights[i] if weights.shape[0] > 0 else 1.0
         if w <= 0.0:
             continue
         length = 0.0
+        value = 0.0
+        products = 1.0
         for p in range(indptr[i], indptr[i + 1]):
             j = indices[p]
             v = float(counts[p])
+            a = alpha[j]
             length += v
-            gradient[j] += w * digamma_rise(alpha[j], v)
+            value -= log_factorial(v)
+            if v <= FEW and a < LARGEST_FACTOR:
+                slope = 0.0
+                product = 1.0
+                c = 0.0
+                while c < v:
+                    slope += 1.0 / (a + c)
+                    product *= a + c
+                    c += 1.0
+                gradient[j] += w * slope
+                if product > _SMALL and product < _LARGE:
+                    products *= product
+                    if products < _SMALL or products > _LARGE:
+                        value += np.log(products)
+                        products = 1.0
+                else:
+                    value += np.log(product)
+            else:
+                gradient[j] += w * digamma_rise(a, v)
+                value += log_rise(a, v)
         common += w * digamma_rise(total, length)
-    return common
+        value += np.log(products) + log_factorial(length) - log_rise(total, length)
+        log_likelihood += w * value
+    return common, log_likelihood
 
 
 @inlined
@@ -149,7 +184,8 @@ def online(
     ``rates[t]`` is η of step t and ``ρ = η / (1 + η)``. With ``keep``, ``s`` is ``memory``, which
     becomes what M was given; without it, ``s = S(α)``: exactly if ``n_pseudo`` is zero, or else
     the mean over as many documents drawn from the model, their lengths those of the batch.
-    Returns the number of the step that found no maximum, or -1.
+    Returns the number of the step that found no maximum, or -1, and the sum of the documents'
+    log-likelihoods, each under the α of its step, times their weights.
     """
     n_words = alpha.shape[0]
     n_documents = indptr.shape[0] - 1
@@ -160,6 +196,7 @@ def online(
     lengths = np.empty(batch_size, np.int64)
     words = np.empty(0, np.int64)
     step = 0
+    log_likelihood = 0.0
     if n_pseudo > 0:
         np.random.seed(seed)  # noqa: NPY002 (numba's, of this thread)
     for start in range(0, n_documents, batch_size):
@@ -177,9 +214,10 @@ def online(
         total = alpha.sum()
         for j in range(n_words):
             gradient[j] = 0.0
-        common = add_gradient(
+        common, gained = add_gradient(
             indptr, indices, counts, start, stop, weights, alpha, total, gradient
         )  # fmt: skip
+        log_likelihood += gained
         own_statistics(alpha, target)
         if keep:
             for j in range(n_words):
@@ -215,5 +253,5 @@ def online(
             for j in range(n_words):
                 target[j] += (1.0 - rho) * (gradient[j] - common) / n_pseudo
         if not maximum(target, alpha):
-            return step - 1
-    return -1
+            return step - 1, log_likelihood
+    return -1, log_likelihood

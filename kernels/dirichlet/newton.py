@@ -9,8 +9,10 @@ import numpy as np
 from ..options import inlined, kernel
 from ..special import digamma, log_gamma, polygamma_changes, trigamma
 
-# Up to this many terms, a sum over c = 0 .. n - 1 is quicker than the special functions.
-_FEW = 16
+# Up to this many terms, a sum over c = 0 .. n - 1 is quicker than the special functions. So many
+# factors below the largest have a finite product.
+FEW = 16
+LARGEST_FACTOR = 1e18
 
 # As in special.py: Newton's error after a step is about the square of the step; and below this
 # square of the step in the norm of the curvature a full step is sure to rise.
@@ -33,14 +35,14 @@ def _stirling_tail(x):
 @kernel
 def log_rise(a, n):
     """``log Γ(a + n) - log Γ(a)``, the sum of ``log(a + c)`` over ``c = 0 .. n - 1``."""
-    if n <= _FEW:
+    if n <= FEW and a < LARGEST_FACTOR:
         product = 1.0
         c = 0.0
         while c < n:
             product *= a + c
             c += 1.0
         return np.log(product)
-    if a < _FEW:
+    if a < FEW:
         return log_gamma(a + n) - log_gamma(a)
     # The two are close to each other for large a, and must not be subtracted.
     top = (a - 0.5) * np.log1p(n / a) + n * (np.log(a + n) - 1.0)
@@ -50,7 +52,7 @@ def log_rise(a, n):
 @kernel
 def digamma_rise(a, n):
     """``ψ(a + n) - ψ(a)``, the sum of ``1 / (a + c)`` over ``c = 0 .. n - 1``."""
-    if n <= _FEW:
+    if n <= FEW:
         total = 0.0
         c = 0.0
         while c < n:

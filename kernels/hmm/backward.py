@@ -115,7 +115,9 @@ def backward_alone(chain, size, b, n_steps, last, beta):
             simd.store(now, whole, a)
             total0 = total0 + a
         total = simd.total(total0 + total1)
-    last[:] = now
+    # Not ``last[:] = now``: its message about other shapes would take a second to compile.
+    for k in range(size):
+        last[k] = now[k]
 
 
 @kernel

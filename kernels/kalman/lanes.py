@@ -21,83 +21,193 @@ LONGEST = 8192
 
 
 @helper
-def lanes_product(x, M, row, column, n, m, y, a, a_stride, width, out, out_stride):
-    """``out += M a`` for a (m, width) and out (n, width) in ``y``; M has the given strides."""
+def lanes_product(x, M, column, n, m, y, a, a_stride, width, out, out_stride):
+    """``out += M a`` for a (m, width) and out (n, width) in ``y``; M by columns, so far apart."""
     apart()
-    # Two rows of M at a time, so that what is loaded of a serves both; the last row of an odd
-    # number is taken twice, and stored once.
-    for i in range(0, n, 2):
-        first, second = M + i * row, M + min(i + 1, n - 1) * row
-        to, to2 = out + i * out_stride, out + min(i + 1, n - 1) * out_stride
-        k = 0
-        while k + 16 <= width:
-            s0, s1 = simd.load8(y, to + k), simd.load8(y, to + k + 8)
-            t0, t1 = simd.load8(y, to2 + k), simd.load8(y, to2 + k + 8)
-            for j in range(m):
-                f, g = simd.splat8(x[first + j * column]), simd.splat8(x[second + j * column])
-                at = a + j * a_stride + k
-                v = simd.load8(y, at)
-                s0, t0 = simd.fma(f, v, s0), simd.fma(g, v, t0)
-                v = simd.load8(y, at + 8)
-                s1, t1 = simd.fma(f, v, s1), simd.fma(g, v, t1)
-            simd.store(y, to + k, s0)
-            simd.store(y, to + k + 8, s1)
-            simd.store(y, to2 + k, t0)
-            simd.store(y, to2 + k + 8, t1)
-            k += 16
-        while k < width:
-            s, t = simd.load(y, to + k), simd.load(y, to2 + k)
-            for j in range(m):
-                v = simd.load(y, a + j * a_stride + k)
-                s = simd.fma(simd.splat(x[first + j * column]), v, s)
-                t = simd.fma(simd.splat(x[second + j * column]), v, t)
-            simd.store(y, to + k, s)
-            simd.store(y, to2 + k, t)
-            k += 4
+    i = 0
+    while i < n:
+        # Three rows of M at a time, or two, so that what is loaded of a serves all of them.
+        rest, to = n - i, out + i * out_stride
+        if rest == 3 or rest > 4:
+            _three_rows(x, M + i, column, m, y, a, a_stride, width, to, out_stride)
+            i += 3
+        else:
+            # A single row is taken twice.
+            step = min(rest - 1, 1)
+            _two_rows(x, M + i, step, column, m, y, a, a_stride, width, to, step * out_stride)
+            i += 2
+
+
+@helper
+def _three_rows(x, M, column, m, y, a, a_stride, width, out, out_stride):
+    """The same for three rows."""
+    apart()
+    lanes = simd.count_register(y)
+    to, to2, to3 = out, out + out_stride, out + 2 * out_stride
+    k = 0
+    # As many sums as there are registers for, or multiply-adds wait for each other.
+    while k + 4 * lanes <= width:
+        k1, k2, k3 = k + lanes, k + 2 * lanes, k + 3 * lanes
+        r0, r1 = simd.load_register(y, to + k), simd.load_register(y, to + k1)
+        r2, r3 = simd.load_register(y, to + k2), simd.load_register(y, to + k3)
+        s0, s1 = simd.load_register(y, to2 + k), simd.load_register(y, to2 + k1)
+        s2, s3 = simd.load_register(y, to2 + k2), simd.load_register(y, to2 + k3)
+        t0, t1 = simd.load_register(y, to3 + k), simd.load_register(y, to3 + k1)
+        t2, t3 = simd.load_register(y, to3 + k2), simd.load_register(y, to3 + k3)
+        for j in range(m):
+            at, entry = a + j * a_stride, M + j * column
+            f, g = simd.splat_register(x[entry]), simd.splat_register(x[entry + 1])
+            h = simd.splat_register(x[entry + 2])
+            v = simd.load_register(y, at + k)
+            r0, s0, t0 = simd.fma(f, v, r0), simd.fma(g, v, s0), simd.fma(h, v, t0)
+            v = simd.load_register(y, at + k1)
+            r1, s1, t1 = simd.fma(f, v, r1), simd.fma(g, v, s1), simd.fma(h, v, t1)
+            v = simd.load_register(y, at + k2)
+            r2, s2, t2 = simd.fma(f, v, r2), simd.fma(g, v, s2), simd.fma(h, v, t2)
+            v = simd.load_register(y, at + k3)
+            r3, s3, t3 = simd.fma(f, v, r3), simd.fma(g, v, s3), simd.fma(h, v, t3)
+        _store_four(y, to + k, lanes, r0, r1, r2, r3)
+        _store_four(y, to2 + k, lanes, s0, s1, s2, s3)
+        _store_four(y, to3 + k, lanes, t0, t1, t2, t3)
+        k += 4 * lanes
+    while k < width:
+        r, s, t = simd.load(y, to + k), simd.load(y, to2 + k), simd.load(y, to3 + k)
+        for j in range(m):
+            v, entry = simd.load(y, a + j * a_stride + k), M + j * column
+            r = simd.fma(simd.splat(x[entry]), v, r)
+            s = simd.fma(simd.splat(x[entry + 1]), v, s)
+            t = simd.fma(simd.splat(x[entry + 2]), v, t)
+        simd.store(y, to + k, r)
+        simd.store(y, to2 + k, s)
+        simd.store(y, to3 + k, t)
+        k += 4
+
+
+@helper
+def _two_rows(x, M, row, column, m, y, a, a_stride, width, out, out_stride):
+    """The same for two rows, which are ``row`` apart in M."""
+    apart()
+    lanes = simd.count_register(y)
+    to, to2 = out, out + out_stride
+    k = 0
+    while k + 4 * lanes <= width:
+        k1, k2, k3 = k + lanes, k + 2 * lanes, k + 3 * lanes
+        s0, s1 = simd.load_register(y, to + k), simd.load_register(y, to + k1)
+        s2, s3 = simd.load_register(y, to + k2), simd.load_register(y, to + k3)
+        t0, t1 = simd.load_register(y, to2 + k), simd.load_register(y, to2 + k1)
+        t2, t3 = simd.load_register(y, to2 + k2), simd.load_register(y, to2 + k3)
+        for j in range(m):
+            at, entry = a + j * a_stride, M + j * column
+            f, g = simd.splat_register(x[entry]), simd.splat_register(x[entry + row])
+            v = simd.load_register(y, at + k)
+            s0, t0 = simd.fma(f, v, s0), simd.fma(g, v, t0)
+            v = simd.load_register(y, at + k1)
+            s1, t1 = simd.fma(f, v, s1), simd.fma(g, v, t1)
+            v = simd.load_register(y, at + k2)
+            s2, t2 = simd.fma(f, v, s2), simd.fma(g, v, t2)
+            v = simd.load_register(y, at + k3)
+            s3, t3 = simd.fma(f, v, s3), simd.fma(g, v, t3)
+        _store_four(y, to + k, lanes, s0, s1, s2, s3)
+        _store_four(y, to2 + k, lanes, t0, t1, t2, t3)
+        k += 4 * lanes
+    while k < width:
+        s, t = simd.load(y, to + k), simd.load(y, to2 + k)
+        for j in range(m):
+            v, entry = simd.load(y, a + j * a_stride + k), M + j * column
+            s = simd.fma(simd.splat(x[entry]), v, s)
+            t = simd.fma(simd.splat(x[entry + row]), v, t)
+        simd.store(y, to + k, s)
+        simd.store(y, to2 + k, t)
+        k += 4
+
+
+@helper
+def _store_four(y, to, lanes, a, b, c, d):
+    """Four vectors one after another."""
+    simd.store(y, to, a)
+    simd.store(y, to + lanes, b)
+    simd.store(y, to + 2 * lanes, c)
+    simd.store(y, to + 3 * lanes, d)
 
 
 @helper
 def lanes_outer(y, a, a_stride, n, b, b_stride, m, n_columns, x, out, stride):
     """``out += a bᵀ`` for a (n, n_columns) and b (m, n_columns) in ``y``, out in ``x``."""
     apart()
-    zero = simd.splat(0.0)
-    for i in range(0, n, 4):
-        a0 = a + i * a_stride
-        a1 = a + min(i + 1, n - 1) * a_stride
-        a2 = a + min(i + 2, n - 1) * a_stride
-        a3 = a + min(i + 3, n - 1) * a_stride
-        for j in range(0, m, 2):
-            b0 = b + j * b_stride
-            b1 = b + min(j + 1, m - 1) * b_stride
-            s00, s01, s10, s11 = zero, zero, zero, zero
-            s20, s21, s30, s31 = zero, zero, zero, zero
-            for k in range(0, n_columns, 4):
-                f0, f1 = simd.load(y, b0 + k), simd.load(y, b1 + k)
-                g = simd.load(y, a0 + k)
-                s00, s01 = simd.fma(g, f0, s00), simd.fma(g, f1, s01)
-                g = simd.load(y, a1 + k)
-                s10, s11 = simd.fma(g, f0, s10), simd.fma(g, f1, s11)
-                g = simd.load(y, a2 + k)
-                s20, s21 = simd.fma(g, f0, s20), simd.fma(g, f1, s21)
-                g = simd.load(y, a3 + k)
-                s30, s31 = simd.fma(g, f0, s30), simd.fma(g, f1, s31)
-            to = out + i * stride + j
-            rest = n - i
-            x[to] += simd.total(s00)
-            if rest > 1:
-                x[to + stride] += simd.total(s10)
-            if rest > 2:
-                x[to + 2 * stride] += simd.total(s20)
-            if rest > 3:
-                x[to + 3 * stride] += simd.total(s30)
-            if j + 1 < m:
-                x[to + 1] += simd.total(s01)
-                if rest > 1:
-                    x[to + stride + 1] += simd.total(s11)
-                if rest > 2:
-                    x[to + 2 * stride + 1] += simd.total(s21)
-                if rest > 3:
-                    x[to + 3 * stride + 1] += simd.total(s31)
+    i = 0
+    while i + 4 <= n:
+        _outer_of_four(y, a + i * a_stride, a_stride, b, b_stride, m, n_columns, x, out, stride)
+        out += 4 * stride
+        i += 4
+    while i < n:
+        _outer_of_one(y, a + i * a_stride, b, b_stride, m, n_columns, x, out)
+        out += stride
+        i += 1
+
+
+@helper
+def _outer_of_four(y, a, a_stride, b, b_stride, m, n_columns, x, out, stride):
+    """The same for four rows of a."""
+    apart()
+    lanes = simd.count_register(y)
+    zero = simd.splat_register(simd.number(0.0, y))
+    whole = n_columns // lanes * lanes
+    a0, a1, a2, a3 = a, a + a_stride, a + 2 * a_stride, a + 3 * a_stride
+    for j in range(0, m, 2):
+        # The last row of an odd number is taken twice, and stored once.
+        b0, b1 = b + j * b_stride, b + min(j + 1, m - 1) * b_stride
+        s00, s01, s10, s11 = zero, zero, zero, zero
+        s20, s21, s30, s31 = zero, zero, zero, zero
+        for k in range(0, whole, lanes):
+            f0, f1 = simd.load_register(y, b0 + k), simd.load_register(y, b1 + k)
+            g = simd.load_register(y, a0 + k)
+            s00, s01 = simd.fma(g, f0, s00), simd.fma(g, f1, s01)
+            g = simd.load_register(y, a1 + k)
+            s10, s11 = simd.fma(g, f0, s10), simd.fma(g, f1, s11)
+            g = simd.load_register(y, a2 + k)
+            s20, s21 = simd.fma(g, f0, s20), simd.fma(g, f1, s21)
+            g = simd.load_register(y, a3 + k)
+            s30, s31 = simd.fma(g, f0, s30), simd.fma(g, f1, s31)
+        to = out + j
+        x[to] += simd.total(s00)
+        x[to + stride] += simd.total(s10)
+        x[to + 2 * stride] += simd.total(s20)
+        x[to + 3 * stride] += simd.total(s30)
+        if j + 1 < m:
+            x[to + 1] += simd.total(s01)
+            x[to + stride + 1] += simd.total(s11)
+            x[to + 2 * stride + 1] += simd.total(s21)
+            x[to + 3 * stride + 1] += simd.total(s31)
+        # Registers may hold eight columns, and lanes come by fours.
+        for k in range(whole, n_columns):
+            for row in range(4):
+                v = y[a + row * a_stride + k]
+                x[to + row * stride] += v * y[b0 + k]
+                if j + 1 < m:
+                    x[to + row * stride + 1] += v * y[b1 + k]
+
+
+@helper
+def _outer_of_one(y, a, b, b_stride, m, n_columns, x, out):
+    """The same for one row of a."""
+    apart()
+    lanes = simd.count_register(y)
+    zero = simd.splat_register(simd.number(0.0, y))
+    whole = n_columns // lanes * lanes
+    for j in range(0, m, 2):
+        b0, b1 = b + j * b_stride, b + min(j + 1, m - 1) * b_stride
+        s0, s1 = zero, zero
+        for k in range(0, whole, lanes):
+            g = simd.load_register(y, a + k)
+            s0 = simd.fma(g, simd.load_register(y, b0 + k), s0)
+            s1 = simd.fma(g, simd.load_register(y, b1 + k), s1)
+        t0, t1 = simd.total(s0), simd.total(s1)
+        for k in range(whole, n_columns):
+            t0 += y[a + k] * y[b0 + k]
+            t1 += y[a + k] * y[b1 + k]
+        x[out + j] += t0
+        if j + 1 < m:
+            x[out + j + 1] += t1
 
 
 @helper
@@ -180,13 +290,11 @@ def smooth_lanes(
         now = t * width
         record = w.records + index[t] * where.size
         fill_lanes(x, room.e, r, y, e, width, width)
-        lanes_product(x, w.whole.G, 1, rr, r, p, y, now, n_columns, width, e, width)
-        lanes_product(
-            x, w.whole.minus_C, 1, rr, r, d, y, predicted + now, n_columns, width, e, width
-        )
+        # The columns of -C follow those of G, and predictions follow observations.
+        lanes_product(x, w.whole.G, rr, r, p + d, y, now, n_columns, width, e, width)
         for i in range(r * width):
             y[z + i] = 0.0
-        lanes_product(x, record + where.whiten, 1, rr, r, r, y, e, width, width, z, width)
+        lanes_product(x, record + where.whiten, rr, r, r, y, e, width, width, z, width)
         for i in range(r if begin <= t < end else 0):
             for k in range(0, width, 4):
                 f = simd.load(y, z + i * width + k)
@@ -195,14 +303,12 @@ def smooth_lanes(
             for k in range(0, width, 4):
                 row = i * n_columns + now + k
                 simd.store(y, states + row, simd.load(y, predicted + row))
-        lanes_product(
-            x, record + where.gain, 1, dd, d, r, y, z, width, width, states + now, n_columns
-        )
+        lanes_product(x, record + where.gain, dd, d, r, y, z, width, width, states + now, n_columns)
         if t + 1 < n_steps:
             after = predicted + now + width
             fill_lanes(x, room.b, d, y, after, n_columns, width)
             lanes_product(
-                x, room.columns, 1, dd, d, d, y, states + now, n_columns, width, after, n_columns
+                x, room.columns, dd, d, d, y, states + now, n_columns, width, after, n_columns
             )
     for k in range(width):
         likelihoods[k] *= -0.5
@@ -218,7 +324,7 @@ def smooth_lanes(
                     simd.load(y, states + row) - simd.load(y, predicted + row),
                 )
         lanes_product(
-            x, record + where.J, 1, dd, d, d, y, delta, width, width, states + now, n_columns
+            x, record + where.J, dd, d, d, y, delta, width, width, states + now, n_columns
         )
 
 

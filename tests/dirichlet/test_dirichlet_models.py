@@ -1,5 +1,6 @@
 """The compound Dirichlet and the Dirichlet as models: the algebra's four functions and steps."""
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,9 +11,10 @@ from scipy.optimize import minimize
 import fastem
 from fastem import Lengths, algebra
 from fastem.data.rows import Table
-from fastem.dirichlet.count_tables import CountTables
+from fastem.dirichlet.count_tables import CountTables, documents_of
 from fastem.dirichlet.model import CompoundDirichletModel, DirichletModel
 from fastem.families import Poisson
+from fastem.kernels.dirichlet.documents import add_gradient
 from fastem.mixture.model import MixtureModel
 from fastem.simulated import Simulated
 
@@ -89,6 +91,55 @@ def test_batch_step_minimizes_the_bound_and_log_joint_is_its_objective():
 
 
 # Steps ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fixed", [(), ("alpha",)], ids=["free", "fixed"])
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+@pytest.mark.parametrize("thin", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("batch_size", [1, 7, None])
+def test_the_progressive_log_likelihood_is_that_of_brute_force(batch_size, thin, weighted, fixed):
+    X = problem()
+    X[3, 1], X[20, 2], X[21] = 17, 4321, 0
+    w = np.random.default_rng(1).uniform(0, 2, len(X)) if weighted else np.ones(len(X))
+    w[5:9] *= 1.0 - weighted
+    size = batch_size or len(X)
+    rates = 0.5 / np.arange(1, 1 + -(-len(X) // size))
+    model, total = CompoundDirichletModel(ALPHA, fixed=fixed), 0.0
+    for first, rate in zip(range(0, len(X), size), rates, strict=True):
+        part = slice(first, first + size)
+        total += w[part] @ oracles.log_likelihoods(model.alpha, X[part])
+        if w[part].any():
+            model, _ = algebra.online(model, Table(X[part], w[part]), rate)
+    data = Table(sparse.csr_array(X) if thin else X, w if weighted else None)
+    got = CompoundDirichletModel(ALPHA, fixed=fixed).learn(data, rates, batch_size)
+    assert got.log_likelihood == pytest.approx(total / w.sum(), rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    "alpha",
+    [[1e-300, 1e-200, 1e-100, 1.0], [1e30, 2e30, 1e25, 1.0], [1e-12, 1e18, 3e17, 1e3], [3e5] * 4],
+)
+def test_log_likelihoods_keep_their_digits_for_tiny_and_huge_alpha(alpha):
+    X = np.array([[16, 15, 3, 1], [1, 1, 1, 1], [0, 20, 16, 0], [2, 0, 0, 300]])
+    with mpmath.workdps(400):
+        a = [mpmath.mpf(value) for value in alpha]
+        expected = []
+        for v in X.tolist():
+            n, rise = sum(v), mpmath.mpf(1)
+            for aj, vj in zip(a, v, strict=True):
+                rise *= mpmath.rf(aj, vj) / mpmath.factorial(vj)
+            rise *= mpmath.factorial(n) / mpmath.rf(sum(a), n)
+            expected.append(float(mpmath.log(rise)))
+    model = CompoundDirichletModel(alpha)
+    # Rounding of α is that of the logarithms, where these are all but zero.
+    np.testing.assert_allclose(model.log_likelihoods(X), expected, rtol=1e-12, atol=1e-10)
+    # The kernel of online steps, whose model may have no maximum.
+    for i, value in enumerate(expected):
+        found = add_gradient(
+            *documents_of(X, 0, 4), i, i + 1, np.empty(0), model.alpha, model.alpha.sum(),
+            np.zeros(4),
+        )[1]  # fmt: skip
+        assert found == pytest.approx(value, rel=1e-12, abs=1e-10)
 
 
 @pytest.mark.parametrize("eta", [0.05, 3.0])

@@ -22,13 +22,14 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 import fastem
-from fastem import algebra
+from fastem import algebra, drift
 from fastem.data.rows import Table
 from fastem.distributed import expect, fit, fit_online, maximize, score
 from fastem.distributed.chunks import chunks_of
 from fastem.distributed.shards import Shards, shards_of
 from fastem.families import DirichletMultinomial, Gaussian, Poisson, Product
 from fastem.stopping import StoppingRule
+from fastem.waiting import KEPT
 
 
 @pytest.fixture(scope="module")
@@ -473,6 +474,199 @@ def test_a_worker_without_weight_has_no_running_statistics_yet(client, mode):
     # A model that is its own memory drops them.
     fit_online(model.set_params(memory="model"), data, 300, mode, **options)
     assert not hasattr(model, "statistics_")
+
+
+# Watching, averaging, forgetting ----------------------------------------------------------------
+
+
+class Watch:
+    """A callback that stays in its process: it cannot be pickled."""
+
+    def __init__(self, last=None):
+        self.lock, self.reports, self.last = threading.Lock(), [], last
+
+    def __call__(self, report):
+        with self.lock:
+            self.reports.append(report)
+        return len(self.reports) == self.last
+
+
+def rounds(X, n_shards, sync_every):
+    """What each round learns from, if the shards are equally long."""
+    parts = np.split(X, n_shards)
+    for begin in range(0, len(parts[0]), sync_every):
+        yield np.concatenate([part[begin : begin + sync_every] for part in parts])
+
+
+@pytest.mark.parametrize(("mode", "n_shards"), [("sync", 3), ("async", 1)])
+@pytest.mark.parametrize("average_from", [1000, "auto"])
+def test_combinations_are_averaged(client, mode, n_shards, average_from):
+    data = da.from_array(points(), chunks=(200, -1))
+    models, ends = [], []
+
+    def keep(model, n):
+        models.append(model._model())
+        ends.append(n)
+
+    settings = {"n_shards": n_shards, "mode": mode, "client": client}
+    fit_online(mixture(batch_size=50), data, 250, callback=keep, **settings)
+    averaged = mixture(batch_size=50, average_from=average_from)
+    fit_online(averaged, data, 250, **settings)
+    weights = np.diff(ends) * (ends[1:] if average_from == "auto" else np.ones(len(ends) - 1))
+    if average_from != "auto":
+        weights[np.array(ends[1:]) <= average_from] = 0.0
+    statistics = [model.own() * w for model, w in zip(models[1:], weights, strict=True)]
+    expected = models[-1].maximize(sum(statistics[1:], statistics[0]) / weights.sum())
+    for name, values in expected.parameters.items():
+        assert_allclose(parameters(averaged)[name], values, rtol=1e-7, atol=1e-9, err_msg=name)
+    # The attributes show the average, and learning goes on from the last combination.
+    iterate = dict(averaged._averaging["iterate"])
+    assert_allclose(iterate["means"], models[-1].parameters["means"], rtol=1e-9)
+    assert np.abs(averaged.means_ - iterate["means"]).max() > 1e-4
+    again = copy.deepcopy(averaged).partial_fit(points(200, seed=1))
+    assert averaged._averaging["weight"] < again._averaging["weight"]
+
+
+@pytest.mark.parametrize("combine", ["entropic", "average"])
+def test_forgetting_is_that_of_one_machine(client, combine):
+    X = points()
+    merge = partial(fastem.combine if combine == "entropic" else fastem.average, align=False)
+    start = mixture(batch_size=20).fit(X[:300])
+    # Each of three workers meets a third of the observations.
+    here = simulate(
+        copy.deepcopy(start).set_params(forgetting=300.0), np.split(X, 3), 200, merge
+    )  # fmt: skip
+    there = fit_online(
+        copy.deepcopy(start).set_params(forgetting=900.0), da.from_array(X, chunks=(500, -1)), 200,
+        combine=combine, n_shards=3, client=client,
+    )  # fmt: skip
+    assert_same(there, here, rtol=1e-9)
+    assert there.forgetting == 900.0
+    plain = fit_online(
+        copy.deepcopy(start), da.from_array(X, chunks=(500, -1)), 200, n_shards=3, client=client
+    )
+    assert np.abs(there.means_ - plain.means_).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("mode", "n_shards"), [("sync", 1), ("sync", 2), ("sync", 4), ("async", 1), ("async", 2)]
+)
+def test_a_half_life_counts_the_observations_of_all_workers(client, mode, n_shards):
+    rng = np.random.default_rng(0)
+    model = fastem.GaussianMixture(1, forgetting=2000.0, batch_size=1)
+    model.fit(rng.normal(size=(2000, 1)))
+    # So many that the automatic steps are smaller.
+    model.n_observations_, model.means_ = 1e9, np.zeros((1, 1))
+    X = 1.0 + 1e-3 * rng.normal(size=(2000, 1))
+    fit_online(
+        model, da.from_array(X, chunks=(500, -1)), 50, mode, n_shards=n_shards, client=client
+    )
+    if mode == "sync" or n_shards == 1:
+        assert_allclose(model.means_, 0.5, atol=0.002)
+    else:
+        # Models that arrive one by one are combined with older ones, and forget later: if the two
+        # take turns, the half-life is 5/4 as long. Without a thought of the other it were 5/2.
+        assert 1.0 - 2.0**-0.6 < model.means_.item() < 0.55
+
+
+def test_the_history_of_a_cluster_is_that_of_the_rounds(client):
+    X, models, watch = points(), [], Watch()
+    model = mixture(callback=watch)
+    fit_online(
+        model, da.from_array(X, chunks=(250, -1)), 200, n_shards=3, client=client,
+        callback=lambda model, n: models.append(copy.copy(model).set_params(callback=None)),
+    )  # fmt: skip
+    # A round is one batch of each worker.
+    expected = [
+        [n * 600.0, 600.0, before.score(part)]
+        for n, before, part in zip(range(1, 6), models[:-1], rounds(X, 3, 200), strict=True)
+    ]
+    assert_allclose(model.history_, expected, rtol=1e-9)
+    assert [list(report[:3]) for report in watch.reports] == model.history_
+    assert [report.n_iter for report in watch.reports] == [0] * 5
+    for report, after in zip(watch.reports, models[1:], strict=True):
+        assert_same(report.estimator, after, rtol=0)
+    # It goes on with what this machine learns.
+    model.partial_fit(X[:100])
+    assert len(model.history_) == len(watch.reports) == 6
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_a_history_has_each_observation_once(client, mode):
+    X, weights = points(), weights_of(3000)
+    model = mixture(batch_size=10, drift_alarm=0.01)
+    fit_online(
+        model, da.from_array(X, chunks=(250, -1)), 100, mode, sample_weight=weights, n_shards=2,
+        client=client,
+    )  # fmt: skip
+    n, entry_weights, means = np.array(model.history_).T
+    assert entry_weights.sum() == pytest.approx(weights.sum(), rel=1e-12)
+    assert_allclose(n, np.cumsum(entry_weights), rtol=1e-12)
+    assert_allclose(np.average(means, weights=entry_weights), model.score(X), atol=0.3)
+    # The test of drift has seen the same.
+    state = drift.beginning()
+    for entry_n, weight, mean in model.history_:
+        state = drift.next_drift(state, 0.01, entry_n, weight, mean)
+    assert model.drift_ == drift.shown(state)
+    assert model.drift_.n_scores == len(n)
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_a_shift_on_a_cluster_is_found(client, mode):
+    X = np.concatenate([points(16_000), points(4000) + 2.0]).reshape(-1, 2, 40, 4)
+    # Each worker meets it after 8,000 of its 10,000 rows.
+    X = np.concatenate([X[:, 0].reshape(-1, 4), X[:, 1].reshape(-1, 4)])
+    model = mixture(drift_alarm=0.01).fit(points(3000))
+    data = da.from_array(X, chunks=(5000, -1))
+    fit_online(model, data, 40, mode, n_shards=2, client=client)
+    assert model.drift_.detected
+    # One worker may be ahead of the other unless they wait.
+    assert 3000 + (16_000 if mode == "sync" else 8000) < model.drift_.at <= 3000 + 20_000
+    plain = model.set_params(drift_alarm=None)
+    fit_online(plain, data, 3000, mode, n_shards=2, client=client)
+    assert not hasattr(plain, "drift_")
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_a_callback_ends_a_pass(client, mode):
+    X, watch = points(), Watch(last=3)
+    model = mixture(batch_size=10, callback=watch)
+    fit_online(model, da.from_array(X, chunks=(250, -1)), 100, mode, n_shards=2, client=client)
+    n = 200 if mode == "sync" else 100
+    assert [report.n_observations for report in watch.reports] == [n, 2 * n, 3 * n]
+    assert model.n_observations_ == 3 * n
+    assert model.callback is watch
+
+
+def test_a_callback_that_fails_leaves_the_estimator(client):
+    def fail(report):
+        raise KeyError("no")
+
+    model = mixture().fit(points(300))
+    before = copy.deepcopy(vars(model))
+    model.set_params(callback=fail)
+    with pytest.raises(KeyError):
+        fit_online(model, da.from_array(points(), chunks=(500, -1)), 100, client=client)
+    assert vars(model).keys() == before.keys()
+    assert_array_equal(model.means_, before["means_"])
+
+
+def test_a_callback_of_exact_em_stays_here(client):
+    watch = Watch(last=3)
+    model = fit(mixture(callback=watch), da.from_array(points(), chunks=(500, -1)), client=client)
+    assert [report.n_iter for report in watch.reports] == [1, 2, 3]
+    assert model.n_iter_ == 3
+
+
+@pytest.mark.parametrize("started", [False, True], ids=["waiting", "started"])
+def test_what_was_kept_for_a_start_is_not_begun_again_with(client, started):
+    X = points()
+    model = mixture("diag", batch_size=50).partial_fit(X[: 40 if started else 2])
+    assert hasattr(model, "means_") == started
+    assert KEPT in vars(model)
+    fit_online(model, da.from_array(X, chunks=(500, -1)), 200, n_shards=3, client=client)
+    assert KEPT not in vars(model)
+    assert model.n_observations_ == 3000 + (40 if started else 0)
 
 
 # Workers that are lost ------------------------------------------------------------------------
