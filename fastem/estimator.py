@@ -68,8 +68,9 @@ _MANY = 1000
 #: Values of these types do not change.
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 
-#: With so many numbers a parameter, a first model is the best of so many starts, and of the model so
-#: far, after some steps of batch EM, and refined by some more. With fewer, the likelihood misleads.
+#: With so many numbers a parameter, a first model is the best of so many starts, and of the model
+#: so far, after some steps of batch EM, and refined by some more. With fewer, the likelihood
+#: misleads.
 _REFINE_FROM = 10
 _N_STARTS, _TRY_STEPS, _REFINE_STEPS = 4, 20, 30
 #: With fewer it is made again, when there are more observations.
