@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = ["BLOCK", "Average", "Fitted", "NoDivergence", "Progress", "align", "average", "batch",
            "block_size", "checked_steps", "combine", "combine_aligned", "divergence", "expect",
-           "fit", "improved_on_sample", "incremental", "learn", "natural_gradient", "online",
-           "own_by_simulation", "singleton_divergences", "step", "step_loss", "take_steps",
-           "upper_bound"]  # fmt: skip
+           "fit", "improved_on_sample", "incremental", "is_clearly_better", "learn",
+           "natural_gradient", "online", "own_by_simulation", "singleton_divergences", "step",
+           "step_loss", "take_steps", "upper_bound"]  # fmt: skip
 
 
 class NoDivergence(ValueError):
@@ -264,21 +264,26 @@ def improved_on_sample(model: Model, blocks: Blocks, maximize: Callable | None =
         with warnings.catch_warnings():
             warnings.simplefilter("error", RuntimeWarning)
             better = fit(trial, sample, Slowing(_SAMPLE_STEPS), step).model
-            gains = better.log_likelihoods(other) - model.log_likelihoods(other)
+            is_better = is_clearly_better(better, model, other)
     except (ValueError, RuntimeWarning):
         # What is wrong with the data, or with this start, shows in the first pass.
         return model
-    if not np.isfinite(gains).all() or not _is_clearly_positive(gains, other.sample_weight):
-        return model
-    return model.with_parameters(better.parameters)
+    return model.with_parameters(better.parameters) if is_better else model
 
 
-def _is_clearly_positive(values, weights) -> bool:
-    """Whether the mean of values is five standard errors or more above zero."""
-    weights = np.ones(len(values)) if weights is None else weights
+def is_clearly_better(model: Model, other: Model, data) -> bool:
+    """Whether the mean log-likelihood of observations is higher by five standard errors or more.
+
+    False if one of the log-likelihoods is not finite.
+    """
+    with np.errstate(invalid="ignore"):
+        gains = model.log_likelihoods(data) - other.log_likelihoods(data)
+    if not np.isfinite(gains).all():
+        return False
+    weights = np.ones(len(gains)) if data.sample_weight is None else data.sample_weight
     share = weights / weights.sum()
-    mean = share @ values
-    return bool(mean > _CLEARLY * np.sqrt(share**2 @ (values - mean) ** 2))
+    mean = share @ gains
+    return bool(mean > _CLEARLY * np.sqrt(share**2 @ (gains - mean) ** 2))
 
 
 # Online EM -------------------------------------------------------------------------------------

@@ -68,8 +68,8 @@ _MANY = 1000
 #: Values of these types do not change.
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 
-#: With so many numbers a parameter, a first model is the best of so many starts, and of the model
-#: so far, after some steps of batch EM, and refined by some more. With fewer, the likelihood
+#: With so many numbers a parameter, a first model is the best of so many starts after some steps of
+#: batch EM, or else the model so far, and refined by some more. With fewer, the likelihood
 #: misleads.
 _REFINE_FROM = 10
 _N_STARTS, _TRY_STEPS, _REFINE_STEPS = 4, 20, 30
@@ -611,7 +611,8 @@ class Estimator(BaseEstimator):
         """A first model after some steps of batch EM, and whether another should follow it.
 
         One pass is not enough to leave a poor optimum, a rough initialization, or one from few
-        observations. The model so far, if there is one, stays unless others are better.
+        observations. The model so far, if there is one, stays where it is clearly better: with few
+        observations, a higher likelihood of those it grew up with is often chance.
         """
         n_rows, n_columns = table.X.shape
         n_parameters = sum(array.size for array in model.parameters.values())
@@ -619,10 +620,15 @@ class Estimator(BaseEstimator):
         if each >= _REFINE_FROM:
             part = table.part(0, table.count_for(MOST_ROWS))
             best, highest = model, -np.inf
-            for start in (*self._starts(model, part), *([] if so_far is None else [so_far])):
+            for start in self._starts(model, part):
                 found, log_likelihood = _after_steps(start, part, _TRY_STEPS)
                 if log_likelihood > highest:
                     best, highest = found, log_likelihood
+            if so_far is not None:
+                so_far, _ = _after_steps(so_far, part, _TRY_STEPS)
+                # Where EM fails from all starts, nothing is better.
+                if highest == -np.inf or algebra.is_clearly_better(so_far, best, part):
+                    best = so_far
             model, _ = _after_steps(best, part, _REFINE_STEPS)
         return model, each < _START_AGAIN_BELOW and n_rows < MOST_ROWS
 

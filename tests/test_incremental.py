@@ -326,3 +326,29 @@ def test_impossible_sequences_are_named():
     model.emissionprob_ = np.array([[1.0, 0.0], [0.5, 0.5]])
     with pytest.raises(ValueError, match=r"[Ss]equence 1 "):
         model.fit(X)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_clearly_better_is_five_standard_errors(weighted):
+    rng = np.random.default_rng(0)
+    weights = rng.integers(1, 4, size=100).astype(float) if weighted else None
+    shares = np.full(100, 0.01) if weights is None else weights / weights.sum()
+
+    class Scores:
+        def __init__(self, values):
+            self.values = values
+
+        def log_likelihoods(self, data):
+            return self.values
+
+    table = Table(np.zeros((100, 1)), weights)
+    noise = rng.normal(size=100)
+    error = np.sqrt(np.sum(shares**2 * (noise - shares @ noise) ** 2))
+    base = Scores(rng.normal(size=100))
+    for factor, expected in ((4.9, False), (5.1, True), (-5.1, False)):
+        other = Scores(base.values + noise - shares @ noise + factor * error)
+        assert algebra.is_clearly_better(other, base, table) == expected
+    for value in (np.inf, -np.inf, np.nan):
+        other = Scores(np.where(np.arange(100) == 3, value, base.values + 100.0))
+        assert not algebra.is_clearly_better(other, base, table)
+    assert not algebra.is_clearly_better(base, base, table)
