@@ -196,6 +196,8 @@ def cases(folder):
     yield from mixtures("digits", images.reshape(len(images), -1) / 4.0, 10)
     yield from chains("digits as sequences", images / 4.0, 6)
     yield from mixtures("Covtype", covtype(folder), 7)
+    # More than are kept to start from.
+    yield from mixtures("Covtype, 100,000 rows", covtype(folder, 100_000), 7, ("full", "diag"))
     yield from mixtures("Fashion-MNIST, 14 × 14", fashion(folder), 10, ("diag", "spherical"))
     yield from mixtures("Fashion-MNIST, 7 × 7", fashion(folder, 7), 10)
     yield from filters("macroeconomic series", macro(), 2)

@@ -22,6 +22,7 @@ from .data.batches import batch_of_weight
 from .data.blocks import Blocks, blocks_of
 from .data.remote import Remote
 from .learning_rate import Clock, batch_weights, rates, schedule, step_size
+from .notices import unheard
 from .statistics import Expectation, Learned, Statistics
 from .stopping import Limit, Slowing
 
@@ -227,16 +228,17 @@ def _sum_from_the_end(expectations: list):
 _SAMPLE_STEPS = 40
 #: By so many standard errors a model must be better than the one in whose place it is put.
 _CLEARLY = 5.0
+#: Standard errors are those of means of groups of neighbors: so many at most, so many at least.
+_GROUPS, _LEAST_GROUPS = 64, 20
 
 
 def improved_on_sample(model: Model, blocks: Blocks, maximize: Callable | None = None) -> Model:
     """``model`` after some steps of batch EM on a sample, if that is clearly better; else itself.
 
-    A few steps on a thirtieth of the data cost less than a pass, and bring a rough start to where
+    A few steps on a small part of the data cost about a pass, and bring a rough start to where
     batch EM on all data is after as many. A start that is better than what the sample can tell,
     from an earlier fit for instance, must stay: the two models are compared on a second sample,
-    which has nothing of the first, and the mean difference of the log-likelihoods of its
-    observations has to be five standard errors or more.
+    from other places than the first, and the new one has to be clearly better there.
 
     Parameters
     ----------
@@ -261,29 +263,34 @@ def improved_on_sample(model: Model, blocks: Blocks, maximize: Callable | None =
     # A copy, which remembers for itself of which deaths of components somebody was told.
     trial = copy.deepcopy(model)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", RuntimeWarning)
+        with unheard() as warned, np.errstate(divide="raise", over="raise", invalid="raise"):
             better = fit(trial, sample, Slowing(_SAMPLE_STEPS), step).model
-            is_better = is_clearly_better(better, model, other)
-    except (ValueError, RuntimeWarning):
+    except (ValueError, FloatingPointError):
         # What is wrong with the data, or with this start, shows in the first pass.
         return model
-    return model.with_parameters(better.parameters) if is_better else model
+    if RuntimeWarning in warned or not is_clearly_better(better, model, other):
+        return model
+    return model.with_parameters(better.parameters)
 
 
 def is_clearly_better(model: Model, other: Model, data) -> bool:
     """Whether the mean log-likelihood of observations is higher by five standard errors or more.
 
-    False if one of the log-likelihoods is not finite.
+    The standard error is that of the means of groups of neighbors, 64 at most, because neighbors
+    may be alike. False if there are fewer than 20 groups, in effect, as with large weights of few,
+    or if one of the log-likelihoods is not finite.
     """
     with np.errstate(invalid="ignore"):
         gains = model.log_likelihoods(data) - other.log_likelihoods(data)
     if not np.isfinite(gains).all():
         return False
     weights = np.ones(len(gains)) if data.sample_weight is None else data.sample_weight
-    share = weights / weights.sum()
-    mean = share @ gains
-    return bool(mean > _CLEARLY * np.sqrt(share**2 @ (gains - mean) ** 2))
+    starts = np.linspace(0, len(gains), min(len(gains), _GROUPS), endpoint=False).astype(int)
+    share = np.add.reduceat(weights, starts) / weights.sum()
+    sums = np.add.reduceat(weights * gains, starts) / weights.sum()
+    mean = sums.sum()
+    error = np.sqrt(np.sum((sums - share * mean) ** 2))
+    return bool(1.0 / np.sum(share**2) >= _LEAST_GROUPS and mean > _CLEARLY * error)
 
 
 # Online EM -------------------------------------------------------------------------------------

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import math
-import warnings
 from collections.abc import Callable, Iterable
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
@@ -28,6 +27,7 @@ from .learner import Learner, PredictingLearner
 from .learning_rate import Clock, Forgetting, batch_weights, rate_is_automatic
 from .model import Model
 from .monitoring import Report, is_history, with_entry
+from .notices import unheard
 from .remembering import Memory
 from .sklearn_compat import (
     Interval,
@@ -49,6 +49,8 @@ from .waiting import (
     joined_again,
     mark_of,
     more_needed,
+    n_rows_of,
+    postponed,
     settled,
     steps_due,
     with_kept,
@@ -104,8 +106,7 @@ def _after_steps(model, data, n_steps):
     Where EM fails, with components that die or collapse, the model as it was.
     """
     rule = StoppingRule(n_steps)
-    with contextlib.suppress(ValueError), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with contextlib.suppress(ValueError), unheard(), np.errstate(all="ignore"):
         return algebra.fit(model, data, rule).model, rule.log_likelihoods[-1]
     return model, -np.inf
 
@@ -134,6 +135,14 @@ def _is_shown(state, model):
     """Whether a model is the average that was shown last."""
     parameters, shown = model.parameters, dict(state["shown"])
     return parameters.keys() == shown.keys() and _are_same(parameters, shown)
+
+
+class _Start(NamedTuple):
+    """A model to learn from ``data`` again, and whether another start should follow."""
+
+    data: Any
+    progress: algebra.Progress
+    waits: bool
 
 
 class Estimator(BaseEstimator):
@@ -393,33 +402,36 @@ class Estimator(BaseEstimator):
             self._before_learning(model)
             data = self._check_data(X, **given, reset=not started, once=True)
             kept = vars(self).pop(KEPT, None)
-            progressive, so_far, n_steps = None, None, 0
+            progressive, again, n_steps = None, None, 0
             if kept is not None and not started:
                 data = with_kept(self, kept, data, given)
             elif kept is not None and self._goes_on(kept, model, rate, data):
                 kept = with_more(kept, data)
-                if is_due(kept):
-                    # Few observations made a poor start: with twice as many, it is made again.
-                    progressive, so_far = model.expect(data), model
-                    data = joined_again(self, kept)
-                    self._forget_start()
-                    started = False
-                else:
+                # Few observations made a poor start: with twice as many, it is made again.
+                again = self._started_again(kept, model) if is_due(kept) else None
+                if again is not None:
+                    progressive, data = model.expect(data), again.data
+                elif not is_due(kept) or (kept := postponed(kept)) is not None:
                     n_steps = steps_due(kept)
                     setattr(self, KEPT, settled(kept) if n_steps else kept)
             if not data.is_stream:
                 check_total(data.sample_weight, data.observation_name)
-            tables, first = self._online_tables(data, started)
-            if not started:
+            tables, first = self._online_tables(data, started and again is None)
+            if again is not None:
+                progress, waits = again.progress, again.waits
+            elif started:
+                progress, waits = self._progress_of(model), False
+            else:
                 refines = rate_is_automatic(rate) and not self._start_is_given()
-                model = self._start_online(first, kept or {})
+                model, waits = self._start_online(first, kept or {}), False
                 if model is None:
                     return self
                 if refines:
-                    model, waits = self._refined(model, first, so_far)
-                    if waits and not data.is_stream:
-                        kept = arrays_of(self, first, getattr(self, "n_components", 1), tried=True)
-                        setattr(self, KEPT, kept)
+                    model, waits = self._refined(model, first)
+                progress = self._progress_of(model)
+            if waits and not data.is_stream:
+                kept = arrays_of(self, first, getattr(self, "n_components", 1), tried=True)
+                setattr(self, KEPT, kept)
             last = None
 
             def watched():
@@ -429,7 +441,7 @@ class Estimator(BaseEstimator):
                     yield table
 
             progress = algebra.learn(
-                self._progress_of(model),
+                progress,
                 watched(),
                 rate,
                 self.batch_size,
@@ -438,7 +450,7 @@ class Estimator(BaseEstimator):
                 average_from=self.average_from,
                 report=self._report_online if progressive is None else None,
             )
-            if n_steps and kept is not None:
+            if n_steps:
                 progress = self._improved(progress, joined_again(self, kept), n_steps, rate)
             self._set_progress(progress)
             if progressive is not None:
@@ -451,13 +463,49 @@ class Estimator(BaseEstimator):
     def _goes_on(self, kept, model, rate, data) -> bool:
         """Whether observations are kept, and learned from again, until they are enough.
 
-        Not if the parameters were set by hand, if the learning rate is the user's, or if the first
-        ones should count half by now.
+        Not if the parameters were set by hand, or others are held fixed than before; if the
+        learning rate is the user's; or if the first observations should count half by now.
         """
         if isinstance(rate, Forgetting) and self._clock.observations >= rate.half_life:
             return False
         is_own = kept.get("mark") in (None, mark_of(model))
         return is_own and rate_is_automatic(rate) and not data.is_stream
+
+    def _started_again(self, kept, so_far) -> _Start | None:
+        """A start from all that is kept; None if there is none, or one of other shapes.
+
+        Until it has learned, this estimator stays as it is, for other threads too.
+        """
+        data, other = joined_again(self, kept), self._without_model()
+        try:
+            model = other._initial_model_online(data)
+        except NotEnoughData:
+            return None
+        shapes, others = (
+            {name: np.shape(values) for name, values in of.parameters.items()}
+            for of in (model, so_far)
+        )
+        if shapes != others:
+            return None
+        vars(self).pop("_told_dead", None)
+        # After an alarm, the test has ended.
+        state = vars(self).get("_drift")
+        if self.drift_alarm is not None and (state is None or state["at"] is None):
+            self._drift = self._beginning_of_drift(data)
+        model, waits = self._refined(model, data, so_far)
+        return _Start(data, algebra.Progress(model, None, Clock()), waits)
+
+    def _without_model(self):
+        """A copy that has learned nothing."""
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        other._forget_start()
+        return other
+
+    def _beginning_of_drift(self, table):
+        """The test of drift after a model was made of a table."""
+        weight = batch_weights(len(table), len(table), table.sample_weight)
+        return drift.beginning(seen=weight.sum())
 
     # One observation after another -------------------------------------------------------------
 
@@ -542,8 +590,7 @@ class Estimator(BaseEstimator):
             if tried:
                 model = self._initial_model_online(table)
                 if self.drift_alarm is not None:
-                    weight = batch_weights(len(table), len(table), table.sample_weight)
-                    self._drift = drift.beginning(seen=weight.sum())
+                    self._drift = self._beginning_of_drift(table)
                 return model
             # Nothing is wrong with them, but few observations make a poor start.
             kept = arrays_of(self, table, n_components, tried=False)
@@ -614,9 +661,9 @@ class Estimator(BaseEstimator):
         observations. The model so far, if there is one, stays where it is clearly better: with few
         observations, a higher likelihood of those it grew up with is often chance.
         """
-        n_rows, n_columns = table.X.shape
+        n_rows = n_rows_of(table)
         n_parameters = sum(array.size for array in model.parameters.values())
-        each = n_rows * n_columns / n_parameters
+        each = n_rows * table.X.shape[1] / n_parameters
         if each >= _REFINE_FROM:
             part = table.part(0, table.count_for(MOST_ROWS))
             best, highest = model, -np.inf
@@ -637,17 +684,14 @@ class Estimator(BaseEstimator):
         yield model
         seen = [model.parameters]
         for number in range(1, _N_STARTS):
-            other = object.__new__(type(self))
-            vars(other).update(vars(self))
-            other._forget_start()
+            other = self._without_model()
             if isinstance(self.random_state, Integral):
                 seeds = np.random.SeedSequence([int(self.random_state), number])
                 other.random_state = int(seeds.generate_state(1)[0])
             try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
+                with unheard(), np.errstate(all="ignore"):
                     start = other._initial_model_online(table)
-            except ValueError:
+            except (ValueError, Warning):
                 continue
             # Not all models begin at random.
             if not any(_are_same(start.parameters, others) for others in seen):
@@ -662,8 +706,7 @@ class Estimator(BaseEstimator):
         """
         model = progress.model
         # Where a step fails, with components that die or collapse, the model has to do.
-        with contextlib.suppress(ValueError), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with contextlib.suppress(ValueError), unheard(), np.errstate(all="ignore"):
             for _ in range(n_steps):
                 model = algebra.learn(algebra.Progress(model, None, Clock()), [table], rate).model
         memory = None if progress.memory is None else model.own(model.horizon_of(table))
@@ -791,11 +834,16 @@ class Estimator(BaseEstimator):
         """Undo what was set on this estimator if something goes wrong."""
         # Attributes are replaced and never written to, so that the old arrays are intact.
         before = vars(self).copy()
+        # A generator is written to.
+        generator = self.random_state
+        state = generator.get_state() if isinstance(generator, np.random.RandomState) else None
         try:
             yield
         except BaseException:
             vars(self).clear()
             vars(self).update(before)
+            if state is not None:
+                generator.set_state(state)
             raise
 
     def _generator_to_draw(self, n_samples) -> np.random.Generator:

@@ -16,6 +16,7 @@ __all__ = [
     "CompilingNotice",
     "keeps_no_kernels",
     "tell",
+    "unheard",
     "warn",
     "warn_of_dead",
     "warn_of_no_cache",
@@ -32,8 +33,30 @@ _BETWEEN = frozenset(
 REVIVED = 100.0
 
 
+#: In each thread, where its warnings go instead, if anywhere.
+_instead = threading.local()
+
+
+@contextlib.contextmanager
+def unheard():
+    """Collect the categories of fastem's warnings in this thread, which nobody is to hear.
+
+    Filters of warnings would not do: they are those of all threads.
+    """
+    before, categories = getattr(_instead, "categories", None), []
+    _instead.categories = categories
+    try:
+        yield categories
+    finally:
+        _instead.categories = before
+
+
 def warn(message: str, category: type[Warning]) -> None:
     """Warn, at the innermost line outside fastem and the libraries that it is called through."""
+    instead = getattr(_instead, "categories", None)
+    if instead is not None:
+        instead.append(category)
+        return
     frame = sys._getframe(1)
     # By the name of the module: the kernels may lie in another folder than the package.
     while _package(frame) in _BETWEEN and frame.f_back is not None:

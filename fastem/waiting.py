@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import zlib
 from itertools import chain
@@ -23,6 +24,8 @@ __all__ = [
     "joined_again",
     "mark_of",
     "more_needed",
+    "n_rows_of",
+    "postponed",
     "settled",
     "steps_due",
     "with_kept",
@@ -71,7 +74,7 @@ def check_is_fitted(estimator, attributes=None) -> None:
 
 def more_needed(kept: dict, table, n_components: int) -> bool:
     """Whether a start waits for more, if observations are kept and a table is all there is."""
-    return bool(kept) and _n_rows(table) < max(kept["n_needed"], _wanted(table, n_components))
+    return bool(kept) and n_rows_of(table) < max(kept["n_needed"], _wanted(table, n_components))
 
 
 def is_due(kept: dict) -> bool:
@@ -103,9 +106,23 @@ def settled(kept: dict) -> dict:
     return {**kept, "n_improved": kept["n_rows"], "weight_improved": _weight(kept)}
 
 
+def postponed(kept: dict) -> dict[str, Any] | None:
+    """The same, but the next start waits for more; None if there should be no other."""
+    n_rows = kept["n_rows"]
+    if n_rows >= MOST_ROWS:
+        return None
+    n_needed = kept["n_needed"]
+    while n_needed <= n_rows:
+        n_needed = min(2 * n_needed, MOST_ROWS)
+    return {**kept, "n_needed": n_needed, "weight_needed": _weight(kept) * n_needed / n_rows}
+
+
 def mark_of(model) -> int:
-    """A number that tells whether parameters are those that learning left, or set by hand since."""
-    mark = 0
+    """A number that tells whether a model is as learning left it.
+
+    It changes with parameters that are set by hand, and with what is held fixed.
+    """
+    mark = zlib.adler32(repr(sorted(getattr(model, "fixed", ()))).encode())
     for values in model.parameters.values():
         mark = zlib.adler32(np.ascontiguousarray(values), mark)
     return mark
@@ -117,10 +134,11 @@ def _weight(kept):
 
 
 def _wanted(table, n_components):
-    return max(_ROWS_PER_COMPONENT * n_components, table.X.shape[1], _LEAST_ROWS)
+    wanted = max(_ROWS_PER_COMPONENT * n_components, table.X.shape[1], _LEAST_ROWS)
+    return min(wanted, MOST_ROWS)
 
 
-def _n_rows(table):
+def n_rows_of(table) -> int:
     """The rows of observations that have some weight."""
     if table.sample_weight is None:
         return table.X.shape[0]
@@ -140,7 +158,7 @@ def arrays_of(estimator, table, n_components: int, *, tried: bool = False) -> di
 
     Raises :class:`NotEnoughData` if waiting for more is of no use.
     """
-    n_rows = _n_rows(table)
+    n_rows = n_rows_of(table)
     if tried and n_rows >= MOST_ROWS:
         raise NotEnoughData
     n_needed = _wanted(table, n_components)
@@ -167,7 +185,7 @@ def with_more(kept: dict, table) -> dict[str, Any]:
         parts[-2:] = [_merged(parts[-2:])]
     return {
         **kept,
-        "n_rows": kept["n_rows"] + _n_rows(table),
+        "n_rows": kept["n_rows"] + n_rows_of(table),
         "weight": _weight(kept) + _weight_of(table),
         "later": {str(number): part for number, part in enumerate(parts)},
     }
@@ -252,10 +270,9 @@ def joined_again(estimator, kept: dict):
     """All that a model has learned from so far, as one table, if it is kept."""
     X, own = _whole(kept)
     # They have no names, but their columns are those of the model.
-    names = vars(estimator).pop("feature_names_in_", None)
-    table = estimator._check_data(X, **own, reset=False, once=True)
-    _set_names(estimator, names, None)
-    return table
+    nameless = copy.copy(estimator)
+    vars(nameless).pop("feature_names_in_", None)
+    return nameless._check_data(X, **own, reset=False, once=True)
 
 
 def with_kept(estimator, kept: dict, data, given: dict):

@@ -3,9 +3,13 @@
 What holds for every model is in ``conformance.py``.
 """
 
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 import fastem
 from fastem import algebra
@@ -328,27 +332,71 @@ def test_impossible_sequences_are_named():
         model.fit(X)
 
 
+class Scores:
+    """What a model says of observations."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def log_likelihoods(self, data):
+        return self.values
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_clearly_better_is_five_standard_errors(weighted):
-    rng = np.random.default_rng(0)
-    weights = rng.integers(1, 4, size=100).astype(float) if weighted else None
-    shares = np.full(100, 0.01) if weights is None else weights / weights.sum()
-
-    class Scores:
-        def __init__(self, values):
-            self.values = values
-
-        def log_likelihoods(self, data):
-            return self.values
-
-    table = Table(np.zeros((100, 1)), weights)
-    noise = rng.normal(size=100)
+    rng, n = np.random.default_rng(0), 60
+    weights = rng.integers(1, 4, size=n).astype(float) if weighted else None
+    shares = np.full(n, 1 / n) if weights is None else weights / weights.sum()
+    table = Table(np.zeros((n, 1)), weights)
+    noise = rng.normal(size=n)
     error = np.sqrt(np.sum(shares**2 * (noise - shares @ noise) ** 2))
-    base = Scores(rng.normal(size=100))
+    base = Scores(rng.normal(size=n))
     for factor, expected in ((4.9, False), (5.1, True), (-5.1, False)):
         other = Scores(base.values + noise - shares @ noise + factor * error)
         assert algebra.is_clearly_better(other, base, table) == expected
     for value in (np.inf, -np.inf, np.nan):
-        other = Scores(np.where(np.arange(100) == 3, value, base.values + 100.0))
+        other = Scores(np.where(np.arange(n) == 3, value, base.values + 100.0))
         assert not algebra.is_clearly_better(other, base, table)
     assert not algebra.is_clearly_better(base, base, table)
+
+
+def test_neighbors_that_are_alike_and_few_observations_prove_little():
+    base = Scores(np.zeros(6400))
+    # 64 values 100 times each, at most three standard errors of 64 values.
+    steps = np.repeat(np.random.default_rng(0).normal(size=64), 100)
+    steps += 3.0 * steps.std() / 8.0 - steps.mean()
+    assert not algebra.is_clearly_better(Scores(steps), base, Table(np.zeros((6400, 1))))
+    assert not algebra.is_clearly_better(Scores(np.ones(19)), Scores(np.zeros(19)),
+                                         Table(np.zeros((19, 1))))  # fmt: skip
+    weights = np.where(np.arange(6400) < 300, 1.0, 1e-9)
+    heavy = Table(np.zeros((6400, 1)), weights)
+    assert not algebra.is_clearly_better(Scores(np.ones(6400)), base, heavy)
+    assert algebra.is_clearly_better(Scores(np.ones(6400)), base, Table(np.zeros((6400, 1))))
+
+
+def test_an_earlier_fit_of_a_random_walk_does_not_get_worse():
+    """Neighbors are so alike that a sample beside another one is nearly its copy."""
+    steps = 0.05 * np.random.default_rng(0).normal(size=(20_000, 4))
+    X = np.zeros_like(steps)
+    for t in range(1, len(X)):
+        X[t] = 0.999 * X[t - 1] + steps[t]
+    model = fastem.GaussianMixture(3, random_state=0, tol=1e-7, max_iter=500).fit(X)
+    before = model.score(X)
+    with pytest.warns(ConvergenceWarning):
+        model.set_params(solver="incremental", warm_start=True, max_iter=1, tol=0.0).fit(X)
+    assert model.score(X) > before - 1e-6
+
+
+def test_filters_of_warnings_are_left_alone_by_fits_in_threads():
+    X = np.random.default_rng(0).normal(size=(20_000, 4))
+    before = list(warnings.filters)
+
+    def fit(seed):
+        fastem.GaussianMixture(
+            4, solver="incremental", random_state=seed, max_iter=3, tol=100.0,
+            init_params="random_from_data",
+        ).fit(X)  # fmt: skip
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(fit, range(24)))
+    assert list(warnings.filters) == before

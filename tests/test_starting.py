@@ -2,12 +2,14 @@
 
 import copy
 import pickle
+import threading
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 from conformance import same
+from scipy import sparse
 from sklearn.datasets import load_digits
 
 import fastem
@@ -324,3 +326,111 @@ def test_observations_of_hardly_any_weight_do_not_make_a_start_again():
     model.partial_fit(X[20:], sample_weight=np.full(40, 1e-9))
     for name, values in parameters(model).items():
         np.testing.assert_allclose(values, before[name], rtol=1e-6)
+
+
+# What must not be lost ---------------------------------------------------------------------------
+
+
+def test_a_start_that_cannot_be_made_again_leaves_the_model():
+    rng = np.random.default_rng(0)
+    model = fastem.GaussianMixture(2, reg_covar=0.0, random_state=0)
+    model.partial_fit(rng.normal(size=(30, 1)))
+    for _ in range(3):
+        # One of two components would have no variance.
+        model.partial_fit(np.full((10, 1), 100.0))
+    assert model.n_observations_ == 60
+    assert np.isfinite(model.score(rng.normal(size=(5, 1))))
+
+
+def test_more_columns_than_rows_are_ever_kept():
+    rng = np.random.default_rng(0)
+
+    def documents(n):
+        return sparse.random_array((n, 12_000), density=0.002, rng=rng).ceil().tocsr()
+
+    model = fastem.CompoundDirichlet().partial_fit(documents(150))
+    for _ in range(25):
+        model.partial_fit(documents(400))
+    assert model.n_observations_ == 10_150
+    assert KEPT not in vars(model)
+
+
+@every
+def test_what_is_fixed_on_the_way_stays(name):
+    make, data = CASES[name]
+    X, estimator = data(400), call(make(), data(30, seed=1))
+    held = {"kalman": "transition_matrices"}.get(name, "means")
+    before = parameters(estimator)[held]
+    estimator.set_params(fixed=held)
+    for first in range(0, 400, 40):
+        call(estimator, X[first : first + 40])
+    assert np.array_equal(parameters(estimator)[held], before)
+
+
+def test_other_sizes_on_the_way_do_not_start_again():
+    X = rows(400)
+    model = fastem.GaussianMixture(3, random_state=0).partial_fit(X[:50])
+    for first in range(50, 400, 50):
+        model.set_params(n_components=4).partial_fit(X[first : first + 50])
+    assert len(model.weights_) == 3
+
+
+def test_an_alarm_stays_when_a_start_is_made_again():
+    n_alarms = 0
+    for seed in range(8):
+        rng, alarms = np.random.default_rng(seed), []
+        model = fastem.GaussianMixture(2, random_state=0, drift_alarm=0.2)
+        for number in range(160):
+            model.partial_fit(rng.normal(6.0 * (number >= 90), 1.0, size=(3, 2)))
+            if hasattr(model, "n_observations_"):
+                alarms.append(model.drift_.detected)
+        if True in alarms:
+            n_alarms += 1
+            assert all(alarms[alarms.index(True) :])
+    assert n_alarms
+
+
+def test_rows_without_weight_do_not_end_what_is_kept():
+    model = fastem.GaussianMixture(2, random_state=0)
+    for seed in range(6):
+        weights = np.zeros(2000)
+        weights[:30] = 1.0
+        model.partial_fit(rows(2000, seed=seed), sample_weight=weights)
+    assert KEPT in vars(model)
+
+
+def test_a_failed_call_gives_back_random_numbers():
+    generator = np.random.RandomState(0)
+
+    def fail(report):
+        raise KeyError("no")
+
+    model = fastem.GaussianMixture(2, random_state=generator, callback=fail)
+    before = generator.get_state()[1].copy(), generator.get_state()[2]
+    with pytest.raises(KeyError):
+        model.partial_fit(rows(300))
+    assert np.array_equal(generator.get_state()[1], before[0])
+    assert generator.get_state()[2] == before[1]
+
+
+def test_other_threads_always_find_a_model():
+    X = rows(2000)
+    model = fastem.GaussianMixture(2, random_state=0).partial_fit(X[:20])
+    done, failures = threading.Event(), []
+
+    def predict():
+        while not done.is_set():
+            try:
+                model.predict(X[:5])
+            except Exception as error:
+                failures.append(error)
+
+    thread = threading.Thread(target=predict)
+    thread.start()
+    try:
+        for first in range(20, 600, 10):
+            model.partial_fit(X[first : first + 10])
+    finally:
+        done.set()
+        thread.join()
+    assert not failures

@@ -68,7 +68,8 @@ class Blocks:
     def samples(self, n_parameters: int) -> tuple[Any, Any] | None:
         """Two samples of the observations that have none in common, each as one table.
 
-        They are from 64 places, evenly spread, in case the data are sorted. None if the data are
+        Each is from up to 64 places, evenly spread, in case the data are sorted. Those of the
+        second are halfway between those of the first: neighbors may be alike. None if the data are
         read anew in each pass or lie on other machines, or if a sample that has ten numbers for
         each of ``n_parameters`` parameters would be more than a sixteenth of the data.
         """
@@ -85,10 +86,10 @@ class Blocks:
             wanted = round(rows / n_rows * len(table))
             places = max(1, min(_PLACES // len(tables), wanted))
             count = wanted // places
-            starts = np.linspace(0, len(table), places, endpoint=False).astype(int)
-            for first in starts if count else ():
+            starts = np.linspace(0, len(table), 2 * places, endpoint=False).astype(int)
+            for first, second in starts.reshape(-1, 2) if count else ():
                 one.append(table.part(first, first + count))
-                other.append(table.part(first + count, first + 2 * count))
+                other.append(table.part(second, second + count))
         if not one:
             return None
         samples = one[0].joined(one), one[0].joined(other)

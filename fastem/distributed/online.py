@@ -89,9 +89,9 @@ def fit_online(
     test, and the estimator's ``callback`` a report: the mean log-likelihood of the observations
     that have just been learned from, each before its worker learned from it. Learning ends if the
     callback returns True. With ``average_from`` the combinations are averaged. ``forgetting``
-    counts the observations of all workers: each worker forgets as much sooner as there are workers
-    that learn. In the mode ``'async'`` new models are combined with older ones, and half-lives are
-    up to half as long again.
+    counts the observations of all workers, as if the parts of all had the same weight: each forgets
+    as much sooner as there are workers that learn. In the mode ``'async'`` new
+    models are combined with older ones, and half-lives are up to half as long again.
     """
     _check_choice("mode", mode, ("sync", "async"))
     _check_choice("combine", combine, ("entropic", "average"))

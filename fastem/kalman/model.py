@@ -180,6 +180,11 @@ class KalmanModel(Model):
         """The lengths of the sequences."""
         return as_table(data).horizon
 
+    @property
+    def fixed(self) -> frozenset[str]:
+        """The parameters of which all or some entries are held fixed."""
+        return frozenset(name for name, entries in self.held.items() if np.any(entries))
+
     def with_held(self, held) -> KalmanModel:
         """The same model with other parameters or entries that :meth:`maximize` leaves alone."""
         return self._copied(held=checks.check_held(held, self.parameters))
