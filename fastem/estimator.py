@@ -450,7 +450,7 @@ class Estimator(BaseEstimator):
                 average_from=self.average_from,
                 report=self._report_online if progressive is None else None,
             )
-            if n_steps:
+            if n_steps and kept is not None:
                 progress = self._improved(progress, joined_again(self, kept), n_steps, rate)
             self._set_progress(progress)
             if progressive is not None:

@@ -122,7 +122,7 @@ class Statistics(Mapping):
             )
         mixed = {}
         for name, block in self._blocks.items():
-            another = other._blocks[name]
+            another: Any = other._blocks[name]
             one, two = _shape(block), _shape(another)
             if one != two:
                 raise ValueError(
