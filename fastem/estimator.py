@@ -20,6 +20,7 @@ from sklearn.utils.validation import validate_data
 
 from . import algebra, checks, drift
 from .data.batches import beginning, check_total, in_batches
+from .data.blocks import spread
 from .data.remote import Remote
 from .data.rows import Stream, Table, is_stream, readable
 from .data.sequences import Sequences
@@ -75,8 +76,12 @@ _PLAIN = frozenset({str, int, float, bool, type(None)})
 #: misleads.
 _REFINE_FROM = 10
 _N_STARTS, _TRY_STEPS, _REFINE_STEPS = 4, 20, 30
-#: With fewer it is made again, when there are more observations.
+#: With fewer it is made again, when there are more observations; more are not needed.
 _START_AGAIN_BELOW = 200
+#: Of many rows, starts are made of so many, and of so many for each component at least; so many
+#: numbers a parameter tell which is the best, after so many steps, and so many steps refine it.
+_FIRST_ROWS, _FIRST_ROWS_PER_COMPONENT, _COMPARE_FROM = 2000, 100, 20
+_FEW_TRY_STEPS, _FEW_REFINE_STEPS = 5, 10
 
 #: Arrays of more numbers are checked by scikit-learn alone, which costs them little.
 _FEW = 2**14
@@ -109,6 +114,11 @@ def _after_steps(model, data, n_steps):
     with contextlib.suppress(ValueError), unheard(), np.errstate(all="ignore"):
         return algebra.fit(model, data, rule).model, rule.log_likelihoods[-1]
     return model, -np.inf
+
+
+def _with_rows(table, n_rows):
+    """The first observations, with at least so many rows together if there are as many."""
+    return table.part(0, table.count_for(math.ceil(n_rows)))
 
 
 def _are_same(parameters, others):
@@ -330,7 +340,7 @@ class Estimator(BaseEstimator):
                 check_total(data.sample_weight, data.observation_name)
             data = self._prepared(data)
             self._check_fit(data)
-            models = [self._model()] if resumed else self._initial_models(data)
+            models = [self._model()] if resumed else self._starts_of_fit(data)
             best: Any = None
             for model in models:
                 rule = self._watched(self._stopping_rule(data))
@@ -342,6 +352,19 @@ class Estimator(BaseEstimator):
             self._warn_of_end(best[1])
             self._set_fitted(*best)
         return data
+
+    def _starts_of_fit(self, data) -> Iterable[Model]:
+        """The models from which ``fit`` starts.
+
+        Clusters of many rows would take longer than all passes of incremental EM: its starts are
+        those of online learning, from a sample.
+        """
+        sample = spread(data, MOST_ROWS) if self.solver == "incremental" else data
+        if sample is data or self._start_is_given() or self._is_given_start():
+            yield from self._initial_models(data)
+            return
+        for model in self._initial_models(self._first_of_many(sample)):
+            yield self._refined(model, sample)[0]
 
     def _watched(self, rule: StoppingRule) -> StoppingRule:
         """The rule, which tells the callback of each iteration if there is one."""
@@ -423,7 +446,7 @@ class Estimator(BaseEstimator):
                 progress, waits = self._progress_of(model), False
             else:
                 refines = rate_is_automatic(rate) and not self._start_is_given()
-                model, waits = self._start_online(first, kept or {}), False
+                model, waits = self._start_online(first, kept or {}, few=refines), False
                 if model is None:
                     return self
                 if refines:
@@ -445,7 +468,7 @@ class Estimator(BaseEstimator):
                 watched(),
                 rate,
                 self.batch_size,
-                largest_batch=self._stream_batch if data.is_stream else None,
+                largest_batch=self._largest_batch(data, rate),
                 keep_statistics=self.memory == "statistics",
                 average_from=self.average_from,
                 report=self._report_online if progressive is None else None,
@@ -459,6 +482,16 @@ class Estimator(BaseEstimator):
             if KEPT in vars(self):
                 setattr(self, KEPT, {**vars(self)[KEPT], "mark": mark_of(self._model())})
         return self
+
+    def _largest_batch(self, data, rate) -> int | None:
+        """The size of batches where ``batch_size`` is None; None: a call is one batch.
+
+        A learning rate of the user's is that of a call. The automatic one counts observations, and
+        a large batch would learn from them less than one after another.
+        """
+        if data.is_stream or (rate_is_automatic(rate) and len(data) > self._stream_batch):
+            return self._stream_batch
+        return None
 
     def _goes_on(self, kept, model, rate, data) -> bool:
         """Whether observations are kept, and learned from again, until they are enough.
@@ -582,13 +615,17 @@ class Estimator(BaseEstimator):
                      "_averaging"):  # fmt: skip
             state.pop(name, None)
 
-    def _start_online(self, table, kept) -> Model | None:
-        """The first model; None if the table has too few observations, which are then kept."""
+    def _start_online(self, table, kept, *, few: bool) -> Model | None:
+        """The first model; None if the table has too few observations, which are then kept.
+
+        ``few`` says to make it of the first of many, because more will refine it.
+        """
         before, n_components = vars(self).copy(), getattr(self, "n_components", 1)
         tried = not more_needed(kept, table, n_components)
         try:
             if tried:
-                model = self._initial_model_online(table)
+                first = self._first_of_many(table) if few else table
+                model = self._initial_model_online(first)
                 if self.drift_alarm is not None:
                     self._drift = self._beginning_of_drift(table)
                 return model
@@ -604,6 +641,14 @@ class Estimator(BaseEstimator):
         setattr(self, KEPT, kept)
         self.n_features_in_ = table.X.shape[1]
         return None
+
+    def _first_of_many(self, table):
+        """The first of many observations, if they are enough for a start that will be refined."""
+        if n_rows_of(table) < MOST_ROWS:
+            return table
+        per_component = _FIRST_ROWS_PER_COMPONENT * getattr(self, "n_components", 1)
+        part = _with_rows(table, max(_FIRST_ROWS, per_component))
+        return part if n_rows_of(part) == part.X.shape[0] else table
 
     def _report_online(self, progress, weight, log_likelihood) -> bool:
         """Keep the progressive log-likelihood, and tell the callback; whether to stop."""
@@ -663,20 +708,29 @@ class Estimator(BaseEstimator):
         """
         n_rows = n_rows_of(table)
         n_parameters = sum(array.size for array in model.parameters.values())
-        each = n_rows * table.X.shape[1] / n_parameters
+        # The numbers that a row brings for each parameter.
+        share = table.X.shape[1] / n_parameters
+        each = n_rows * share
         if each >= _REFINE_FROM:
             part = table.part(0, table.count_for(MOST_ROWS))
+            first, compared, n_try, n_refine = part, part, _TRY_STEPS, _REFINE_STEPS
+            if n_rows >= MOST_ROWS:
+                # More than is needed would only take its time.
+                first = self._first_of_many(part)
+                part = _with_rows(part, max(_START_AGAIN_BELOW / share, first.X.shape[0]))
+                compared = _with_rows(part, max(_COMPARE_FROM / share, first.X.shape[0]))
+                n_try, n_refine = _FEW_TRY_STEPS, _FEW_REFINE_STEPS
             best, highest = model, -np.inf
-            for start in self._starts(model, part):
-                found, log_likelihood = _after_steps(start, part, _TRY_STEPS)
+            for start in self._starts(model, first):
+                found, log_likelihood = _after_steps(start, compared, n_try)
                 if log_likelihood > highest:
                     best, highest = found, log_likelihood
             if so_far is not None:
-                so_far, _ = _after_steps(so_far, part, _TRY_STEPS)
+                so_far, _ = _after_steps(so_far, part, n_try)
                 # Where EM fails from all starts, nothing is better.
                 if highest == -np.inf or algebra.is_clearly_better(so_far, best, part):
                     best = so_far
-            model, _ = _after_steps(best, part, _REFINE_STEPS)
+            model, _ = _after_steps(best, part, n_refine)
         return model, each < _START_AGAIN_BELOW and n_rows < MOST_ROWS
 
     def _starts(self, model, table):

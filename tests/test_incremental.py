@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import fastem
 from fastem import algebra
-from fastem.data.blocks import Size, blocks_of, number_of_blocks
+from fastem.data.blocks import Size, blocks_of, number_of_blocks, spread
 from fastem.data.rows import Stream, Table
 from fastem.data.sequences import Sequences
 from fastem.families import Gaussian
@@ -400,3 +400,34 @@ def test_filters_of_warnings_are_left_alone_by_fits_in_threads():
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(fit, range(24)))
     assert list(warnings.filters) == before
+
+
+def test_a_spread_sample_and_each_beginning_of_it_are_from_all_over_the_data():
+    data = Table(np.arange(100_000.0)[:, None], np.ones(100_000))
+    sample = spread(data, 10_000)
+    assert len(sample) == pytest.approx(10_000, rel=0.01) and len(sample) >= 10_000
+    assert len(np.unique(sample.X)) == len(sample)
+    for n_rows, bins in ((10_000, 60), (2_500, 15), (800, 3)):
+        beginning = sample.X[:n_rows]
+        assert np.histogram(beginning, bins=bins, range=(0, 100_000))[0].min() > 0
+    # The data themselves, where a sample would be no shorter, or has rows that do not count.
+    assert spread(Table(data.X[:30_000]), 10_000).X.shape == (30_000, 1)
+    weights = np.ones(100_000)
+    weights[0] = 0.0
+    weighted = Table(data.X, weights)
+    assert spread(weighted, 10_000) is weighted
+    stream = Stream([data.X])
+    assert spread(stream, 10) is stream
+
+
+def test_many_sorted_rows_start_from_a_sample_and_a_given_start_stays():
+    rng = np.random.default_rng(0)
+    labels = np.sort(rng.integers(4, size=60_000))
+    X = rng.normal(size=(60_000, 2)) + 8.0 * np.array([[0, 0], [0, 1], [1, 0], [1, 1]])[labels]
+    batch = fastem.GaussianMixture(4, random_state=0).fit(X)
+    model = fastem.GaussianMixture(4, random_state=0, solver="incremental").fit(X)
+    assert model.score(X) > batch.score(X) - 1e-3
+    given = {"means_init": batch.means_, "weights_init": batch.weights_}
+    given["precisions_init"] = batch.precisions_
+    stays = fastem.GaussianMixture(4, solver="incremental", max_iter=0, **given).fit(X)
+    np.testing.assert_allclose(stays.means_, batch.means_, rtol=1e-12)

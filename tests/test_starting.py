@@ -76,7 +76,9 @@ def test_a_start_that_is_made_again_is_that_of_one_call_unless_the_model_so_far_
                 if not starts[-1]:
                     refined = steps(steps(so_far._model(), table, 20), table, 30)
                     progress = algebra.Progress(refined, None, Clock())
-                    expected = algebra.learn(progress, [table], "auto").model
+                    expected = algebra.learn(
+                        progress, [table], "auto", largest_batch=1000 if len(table) > 1000 else None
+                    ).model
                     assert same(parameters(estimator), expected.parameters)
                     fresh = make()
                     fresh.n_features_in_ = X.shape[-1]
@@ -434,3 +436,49 @@ def test_other_threads_always_find_a_model():
         done.set()
         thread.join()
     assert not failures
+
+
+@every
+def test_a_large_call_is_learned_from_in_batches(name):
+    make, draw = CASES[name]
+    size = 1000 if name in ("mixture", "diag") else 100
+    data = draw(3 * size + 7)
+    start = call(make(), draw(40, seed=1))
+    vars(start).pop(KEPT, None)  # only how later observations are cut is compared
+    default, cut = (call(copy.deepcopy(start).set_params(batch_size=b), data) for b in (None, size))
+    whole = call(copy.deepcopy(start).set_params(batch_size=len(data)), data)
+    same(parameters(default), parameters(cut))
+    assert any(
+        not np.array_equal(parameters(default)[name], parameters(whole)[name])
+        for name in parameters(whole)
+    )
+    # A rate of one's own is that of a call.
+    one, other = (
+        call(copy.deepcopy(start).set_params(learning_rate=0.5, batch_size=b), data)
+        for b in (None, len(data))
+    )
+    same(parameters(one), parameters(other))
+
+
+def test_a_first_call_with_many_rows_starts_from_a_few_as_well():
+    # Five clusters, of which a poor start finds fewer.
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(30_000, 4)) + 6.0 * rng.normal(size=(5, 4))[rng.integers(5, size=30_000)]
+    held_out, X = X[:5000], X[5000:]
+    batch = max(
+        fastem.GaussianMixture(5, n_init=5, random_state=seed).fit(X).score(held_out)
+        for seed in range(2)
+    )
+    for seed in range(5):
+        online = fastem.GaussianMixture(5, random_state=seed).partial_fit(X)
+        assert online.score(held_out) > batch - 0.02
+        assert KEPT not in vars(online)
+
+
+def test_rows_without_weight_are_none_of_the_many():
+    X = rows(12_000)
+    weights = np.ones(len(X))
+    weights[:3000] = 0.0
+    X[:3000] = 1e6
+    model = fastem.GaussianMixture(2, random_state=0).partial_fit(X, sample_weight=weights)
+    assert np.abs(model.means_).max() < 10.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ from .batches import in_batches
 from .remote import Remote
 from .rows import as_data
 
-__all__ = ["Blocks", "Size", "blocks_of", "number_of_blocks"]
+__all__ = ["Blocks", "Size", "blocks_of", "number_of_blocks", "spread"]
 
 # So many blocks are enough: with 40, EM needs 5 to 10 % fewer passes, and four times the steps.
 _MOST_BLOCKS = 10
@@ -24,6 +25,8 @@ _LEAST_OBSERVATIONS = 4
 _SAMPLED, _SAMPLED_MOST = 32, 16
 _LEAST_NUMBERS = 10
 _PLACES = 64
+# A start is made of a few of so many times as many rows.
+_SPREAD_FROM = 4
 
 
 class Size(NamedTuple):
@@ -127,6 +130,24 @@ def blocks_of(data, n_blocks: int | None = None) -> Blocks:
     tables = list(_Cut(data, per_block))
     tables = [data] if len(tables) == 1 else tables
     return Blocks(tables, len(tables), size.weight)
+
+
+def spread(data, n_rows: int):
+    """At least ``n_rows`` rows of a large table, from 64 places, in case the data are sorted.
+
+    The first rows of the sample, any number of them, are from places all over the data too. The
+    data themselves if they are not several times as many, if they are no table in memory, or if
+    those rows have no weight.
+    """
+    if not hasattr(data, "joined") or data.X.shape[0] < _SPREAD_FROM * n_rows:
+        return data
+    count = math.ceil(len(data) * n_rows / data.X.shape[0] / _PLACES)
+    # Numbers whose binary digits are reversed: halves, then quarters, then eighths.
+    order = [int(f"{place:0{_PLACES.bit_length() - 1}b}"[::-1], 2) for place in range(_PLACES)]
+    starts = np.linspace(0, len(data), _PLACES, endpoint=False).astype(int)[order]
+    found = data.joined([data.part(first, first + count) for first in starts])
+    weights = found.sample_weight
+    return found if weights is None or weights.all() else data
 
 
 def number_of_blocks(size: Size, n_blocks: int | None = None) -> int:

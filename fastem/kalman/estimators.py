@@ -122,8 +122,8 @@ class KalmanFilter(Estimator):
         the model, and how data are cut into batches hardly matters. A number η, or a function of
         the step 1, 2, ..., is the rate of a whole batch; a smaller one takes its share of it.
     batch_size : int or None, default=None
-        Sequences of a mini-batch in ``partial_fit``; None takes each call's as one batch, and a
-        stream in batches of 100.
+        Sequences of a mini-batch in ``partial_fit``. None: 100 at most in a call or a stream with
+        the automatic rate; with a rate of your own, the sequences of a call are one batch.
     memory : {'model', 'statistics'}, default='model'
         What online learning remembers: the model alone, or running statistics (Cappé, Moulines).
     forgetting : float or None, default=None

@@ -53,8 +53,8 @@ class GaussianMixture(BaseMixture):
         from, and how data are cut into batches hardly matters. A number η, or a function of the
         step 1, 2, ..., is the rate of a whole batch; it is reduced in proportion for a smaller one.
     batch_size : int or None, default=None
-        Rows of a mini-batch in ``partial_fit``; None takes each call's rows as one
-        batch, and a stream in batches of 1000.
+        Rows of a mini-batch in ``partial_fit``. None: 1000 at most in a call or a stream with the
+        automatic rate; with a rate of your own, the rows of a call are one batch.
     memory : {'model', 'statistics'}, default='model'
         What online learning remembers: the model alone, or running statistics (Cappé, Moulines).
     forgetting : float or None, default=None
