@@ -38,7 +38,7 @@ from .sklearn_compat import (
     validate_parameter_constraints,
 )
 from .statistics import Statistics
-from .stopping import StoppingRule
+from .stopping import Slowing, StoppingRule
 from .waiting import (
     KEPT,
     MOST_ROWS,
@@ -79,9 +79,10 @@ _N_STARTS, _TRY_STEPS, _REFINE_STEPS = 4, 20, 30
 #: With fewer it is made again, when there are more observations; more are not needed.
 _START_AGAIN_BELOW = 200
 #: Of many rows, starts are made of so many, and of so many for each component at least; so many
-#: numbers a parameter tell which is the best, after so many steps, and so many steps refine it.
+#: numbers a parameter tell which is the best.
 _FIRST_ROWS, _FIRST_ROWS_PER_COMPONENT, _COMPARE_FROM = 2000, 100, 20
-_FEW_TRY_STEPS, _FEW_REFINE_STEPS = 5, 10
+#: Steps that a kernel takes before it is asked whether they slow down.
+_AT_ONCE = 5
 
 #: Arrays of more numbers are checked by scikit-learn alone, which costs them little.
 _FEW = 2**14
@@ -105,14 +106,21 @@ def _are_names(values):
     return isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind == "O"
 
 
-def _after_steps(model, data, n_steps):
+def _after_steps(model, data, n_steps, *, stops=False):
     """A model after some steps of batch EM, and the log-likelihood before the last of them.
 
-    Where EM fails, with components that die or collapse, the model as it was.
+    With ``stops`` steps end when they slow down (:class:`~fastem.stopping.Slowing`), and this is
+    looked at after every few of them, which a kernel takes at once. Where EM fails, with components
+    that die or collapse, the model is as it was.
     """
-    rule = StoppingRule(n_steps)
+    slowing = Slowing(n_steps)
+    found = model
     with contextlib.suppress(ValueError), unheard(), np.errstate(all="ignore"):
-        return algebra.fit(model, data, rule).model, rule.log_likelihoods[-1]
+        while slowing.n_iter < n_steps and not (stops and slowing.converged):
+            rule = StoppingRule(min(_AT_ONCE, n_steps - slowing.n_iter) if stops else n_steps)
+            found = algebra.fit(found, data, rule).model
+            slowing.are_taken(rule.log_likelihoods)
+        return found, slowing.log_likelihoods[-1]
     return model, -np.inf
 
 
@@ -713,24 +721,23 @@ class Estimator(BaseEstimator):
         each = n_rows * share
         if each >= _REFINE_FROM:
             part = table.part(0, table.count_for(MOST_ROWS))
-            first, compared, n_try, n_refine = part, part, _TRY_STEPS, _REFINE_STEPS
-            if n_rows >= MOST_ROWS:
+            first, compared, is_many = part, part, n_rows >= MOST_ROWS
+            if is_many:
                 # More than is needed would only take its time.
                 first = self._first_of_many(part)
                 part = _with_rows(part, max(_START_AGAIN_BELOW / share, first.X.shape[0]))
                 compared = _with_rows(part, max(_COMPARE_FROM / share, first.X.shape[0]))
-                n_try, n_refine = _FEW_TRY_STEPS, _FEW_REFINE_STEPS
             best, highest = model, -np.inf
             for start in self._starts(model, first):
-                found, log_likelihood = _after_steps(start, compared, n_try)
+                found, log_likelihood = _after_steps(start, compared, _TRY_STEPS, stops=is_many)
                 if log_likelihood > highest:
                     best, highest = found, log_likelihood
             if so_far is not None:
-                so_far, _ = _after_steps(so_far, part, n_try)
+                so_far, _ = _after_steps(so_far, part, _TRY_STEPS, stops=is_many)
                 # Where EM fails from all starts, nothing is better.
                 if highest == -np.inf or algebra.is_clearly_better(so_far, best, part):
                     best = so_far
-            model, _ = _after_steps(best, part, n_refine)
+            model, _ = _after_steps(best, part, _REFINE_STEPS, stops=is_many)
         return model, each < _START_AGAIN_BELOW and n_rows < MOST_ROWS
 
     def _starts(self, model, table):

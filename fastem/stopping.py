@@ -92,11 +92,15 @@ class Slowing(StoppingRule):
     """Stop when a step gains less than a five hundredth of what all steps have gained."""
 
     def after_step(self, expectation):
-        super().after_step(expectation)
+        self.are_taken([expectation.log_likelihood])
+        return self.converged
+
+    def are_taken(self, log_likelihoods: list[float]):
+        """Steps were taken, with these mean log-likelihoods."""
+        self.log_likelihoods += log_likelihoods
         if self.n_iter > 1:
             first, before, last = (self.log_likelihoods[number] for number in (0, -2, -1))
             self.converged = last - before < 0.002 * (last - first)
-        return self.converged
 
 
 class Tolerance(StoppingRule):
