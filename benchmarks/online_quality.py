@@ -1,7 +1,7 @@
 """How good one pass is: ``python -m benchmarks.online_quality``.
 
-Observations come in random order, in calls of ``partial_fit`` with 1, 10, 100 or 1000 of them, or in
-a single call, once each, and no setting is touched. Measured is the share of batch EM's gain that is kept:
+Observations come in random order, in calls of ``partial_fit`` with 1, 10, 100 or 1000 of them, or
+in one, once each, and no setting is touched. Measured is the share of batch EM's gain that is kept:
 
     (score after one pass - score of one component) / (score of batch EM - score of one component)
 
