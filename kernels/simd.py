@@ -212,6 +212,18 @@ def _load_doubles(width):
 load_doubles, load_doubles8 = _load_doubles(LANES), _load_doubles(2 * LANES)
 
 
+@intrinsic
+def load_four(typing_context, array, index):
+    """Four elements from ``array[index]`` on, for ``store_transposed``."""
+    kind = Lanes(LANES, array.dtype)
+
+    def generate(context, builder, signature, arguments):
+        pointer = _address(context, builder, signature.args[0], *arguments, kind)
+        return builder.load(pointer, align=_alignment(kind))
+
+    return kind(array, types.intp), generate
+
+
 def _converted(builder, doubles, element):
     """A vector of doubles as one of the elements of an array."""
     if element == types.float64:
@@ -312,6 +324,69 @@ def pick(typing_context, array, offset, places, index):
         return result
 
     return kind(array, types.intp, places, types.intp), generate
+
+
+def _places_of_bits(module):
+    """For each number of eight bits where its ones are, in order, and zeros behind."""
+    name = "fastem.places_of_bits"
+    if name not in module.globals:
+        places = [[i for i in range(8) if number >> i & 1] for number in range(256)]
+        flat = bytearray(i for row in places for i in row + [0] * (8 - len(row)))
+        table = cgutils.global_constant(module, name, cgutils.make_bytearray(flat))
+        table.align = 8
+    return module.globals[name]
+
+
+@intrinsic
+def count_above(typing_context, a, b):
+    """In how many lanes ``a`` is above ``b``."""
+    if a != b:
+        return None
+
+    def generate(context, builder, signature, arguments):
+        a, b = arguments
+        mask = builder.bitcast(builder.fcmp_ordered(">", a, b), ir.IntType(a.type.count))
+        return builder.ctpop(builder.zext(mask, ir.IntType(64)))
+
+    return types.int64(a, b), generate
+
+
+@intrinsic
+def store_places(typing_context, places, index, first, a, b):
+    """Store ``first`` plus the number of each lane where ``a`` is above ``b``, one after another.
+
+    They are stored from ``places[index]`` on; returns where the next ones go. What lies behind, up
+    to eight elements, is overwritten. There is no jump, which nobody could foresee.
+    """
+    if a != b or places.dtype != types.int32:
+        return None
+
+    def generate(context, builder, signature, arguments):
+        places, index, first, a, b = arguments
+        byte, eight = ir.IntType(8), ir.VectorType(_INT32, 8)
+        table = builder.bitcast(_places_of_bits(builder.module), byte.as_pointer())
+        n_lanes = a.type.count
+        mask = builder.fcmp_ordered(">", a, b)
+        bits = builder.zext(builder.bitcast(mask, ir.IntType(n_lanes)), index.type)
+        first = builder.trunc(first, _INT32)
+        for lane in range(0, n_lanes, 8):
+            few = builder.lshr(bits, ir.Constant(index.type, lane))
+            few = builder.and_(few, ir.Constant(index.type, 255))
+            entry = builder.gep(table, [builder.mul(few, ir.Constant(index.type, 8))])
+            entry = builder.bitcast(entry, ir.VectorType(byte, 8).as_pointer())
+            lanes_here = builder.zext(builder.load(entry, align=8), eight)
+            start = builder.add(first, ir.Constant(_INT32, lane))
+            start = builder.insert_element(
+                ir.Constant(eight, ir.Undefined), start, ir.Constant(_INT32, 0)
+            )
+            start = _shuffle(builder, start, start, *[0] * 8)
+            to = _element(context, builder, signature.args[0], places, index, 8)
+            to = builder.bitcast(to, eight.as_pointer())
+            builder.store(builder.add(lanes_here, start), to, align=4)
+            index = builder.add(index, builder.ctpop(few))
+        return index
+
+    return types.intp(places, types.intp, types.intp, a, b), generate
 
 
 @intrinsic

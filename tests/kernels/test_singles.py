@@ -228,17 +228,6 @@ def test_distances_and_moments_of_floats(n_columns, n, offset):
     np.testing.assert_allclose(first, expected[0], **CLOSE)
     np.testing.assert_allclose(second, expected[1], **CLOSE)
 
-    chosen = np.tile(np.arange(n), n_components)
-    filler = -len(chosen) % 8
-    starts = np.array([0, 0, 0, len(chosen) + filler])
-    chosen = np.append(chosen, np.zeros(filler, dtype=np.int64))
-    weights = np.append(np.ones(n_components * n), np.zeros(filler)).astype(np.float32)
-    first, second = np.zeros((2, n_components, n_columns))
-    products.add_chosen_moments(block, width, chosen, starts, weights, means, first, second)
-    np.testing.assert_allclose(first[2], n_components * d[2].sum(axis=1), **CLOSE)
-    np.testing.assert_allclose(second[2], n_components * (d[2] ** 2).sum(axis=1), **CLOSE)
-    assert not first[:2].any()
-
 
 @pytest.mark.parametrize("n", [1, 16, 300])
 @pytest.mark.parametrize("n_columns", [1, 2])
