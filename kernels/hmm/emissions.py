@@ -6,10 +6,12 @@ meets nothing else there: what cannot be has the density zero.
 """
 
 import numpy as np
+from numba import types
 
 from .. import simd
 from ..families.base import accumulate, block_rows, log_density, lowest, numbers
-from ..options import inlined, kernel
+from ..options import inlined, kernel, overloaded
+from ..products import add_sums
 from ..rows import (
     GROUP,
     check_rows,
@@ -193,16 +195,30 @@ def scale_alone(log_p, size, log_width, n, b, t, shifts):
             simd.store_transposed(b, (t + i) * size + k, size, x0, x1, x2, x3)
 
 
+def without_least(x, weights):
+    """Posteriors, zero for those that are nothing in the type of ``weights``."""
+
+
+@overloaded(without_least, inline="always")
+def _without_least(x, weights):
+    if weights.dtype == types.float64:
+        return lambda x, weights: x
+    # As posteriors of mixtures: smaller ones are numbers that lack digits, or make such, with
+    # which the statistics took up to twice as long.
+    return lambda x, weights: simd.where_above(x, simd.splat(1e-24), x, simd.splat(0.0))
+
+
 @kernel
 def transpose(a, n_rows, size, out, width):
     """``out[k * width + i] = a[i * size + k]`` for ``n_rows`` rounded up to fours."""
     for i in range(0, n_rows, 4):
         for k in range(0, size, 4):
             at = i * size + k
-            simd.store_transposed(
-                out, k * width + i, width, simd.load(a, at), simd.load(a, at + size),
-                simd.load(a, at + 2 * size), simd.load(a, at + 3 * size),
-            )  # fmt: skip
+            x0 = without_least(simd.load(a, at), out)
+            x1 = without_least(simd.load(a, at + size), out)
+            x2 = without_least(simd.load(a, at + 2 * size), out)
+            x3 = without_least(simd.load(a, at + 3 * size), out)
+            simd.store_transposed(out, k * width + i, width, x0, x1, x2, x3)
 
 
 @kernel
@@ -283,13 +299,11 @@ def emit_alone(chain, family, batch, s, start, stop, logarithms, b, shifts):
 @kernel
 def add_mass(weights, n_states, n, mass):
     """``mass[k] += Σ_i weights[k, i]``; weights up to a whole group of rows are set to zero."""
+    filled = whole_vectors(n, weights)
     for k in range(n_states):
-        total = 0.0
-        for i in range(n):
-            total += weights[k, i]
-        mass[k] += total
-        for i in range(n, whole_vectors(n, weights)):
+        for i in range(n, filled):
             weights[k, i] = 0.0
+    add_sums(weights.reshape(-1), weights.shape[1], filled, n_states, 0.0, mass)
 
 
 @kernel
@@ -320,7 +334,7 @@ def absorb_lanes(
             read_lanes(batch.rows, firsts, lasts, t, steps, block, block_length)
             for k in range(n_states):
                 for i in range(0, n, 4):
-                    x = simd.load(gamma, at + k * width + t * GROUP + i)
+                    x = without_least(simd.load(gamma, at + k * width + t * GROUP + i), flat)
                     simd.store_doubles(flat, k * block_length + i, x)
             if batch.missing:
                 hide_missing(block, n_columns, block_length, n, flat, size)
