@@ -279,6 +279,16 @@ def _offset(means, scales, k, c, x):
 
 
 @kernel
+def are_above(x, at, n, least):
+    """Whether none of ``x[at : at + n]``, whole vectors, is below ``least``."""
+    bound = simd.splat_register(simd.number(least, x))
+    n_below = 0
+    for i in range(at, at + n, simd.count_register(x)):
+        n_below += simd.count_above(bound, simd.load_register(x, i))
+    return n_below == 0
+
+
+@kernel
 def add_sums(weights, width, n, n_components, above, out):
     """``out[k] += Σ_i weights[k, i]``; returns how many of them are above a number.
 

@@ -11,7 +11,7 @@ from numba import types
 from .. import simd
 from ..families.base import accumulate, block_rows, log_density, lowest, numbers
 from ..options import inlined, kernel, overloaded
-from ..products import add_sums
+from ..products import add_sums, are_above
 from ..rows import (
     GROUP,
     check_rows,
@@ -165,16 +165,27 @@ def possible(log_p):
     return log_p if log_p > LEAST else -np.inf
 
 
+def least_eight(log_p):
+    """Eight times ``LEAST``, or what is as little in the type of ``log_p``."""
+
+
+@overloaded(least_eight, inline="always")
+def _least_eight(log_p):
+    if log_p.dtype == types.float32:
+        return lambda log_p: simd.splat(np.float32(-3e38))
+    return lambda log_p: simd.splat8(LEAST)
+
+
 @kernel
 def scale_lanes(log_p, size, log_width, n, b, width, at, shifts):
     """``b[k, at + i] = exp(log_p[k, i] - shifts[at + i])``, the shift being the largest over k."""
     for i in range(0, n, GROUP):
-        top = simd.splat8(LEAST)
+        top = least_eight(log_p)
         for k in range(size):
-            top = simd.maximum(simd.load_doubles8(log_p, k * log_width + i), top)
-        simd.store(shifts, at + i, top)
+            top = simd.maximum(simd.load_eight(log_p, k * log_width + i), top)
+        simd.store(shifts, at + i, simd.doubles(top))
         for k in range(size):
-            x = simd.exp(simd.load_doubles8(log_p, k * log_width + i) - top)
+            x = simd.exp_doubles(simd.load_eight(log_p, k * log_width + i) - top)
             simd.store(b, k * width + at + i, x)
 
 
@@ -258,8 +269,8 @@ def emit_lanes(chain, family, batch, layout, first_unit, last_unit, logarithms, 
                         b[at + k * width + t * GROUP + i] = possible(log_p[k, i])
             else:
                 scale_lanes(flat, size, log_width, n, b[at:], width, t * GROUP, shifts[step_at:])
-                for i in range(t * GROUP, t * GROUP + n):
-                    within = within and shifts[step_at + i] >= lowest(log_p)
+                above = are_above(shifts, step_at + t * GROUP, n, lowest(log_p))
+                within = within and above
     return within
 
 

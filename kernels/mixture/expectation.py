@@ -11,7 +11,7 @@ from .. import simd
 from ..families import base as families
 from ..families.base import accumulate, add_own, block_rows, likely_log_density, lowest, numbers
 from ..options import inlined, kernel, overloaded
-from ..products import add_sums
+from ..products import add_sums, are_above
 from ..rows import GROUP, read_block, whole_vectors, width_for
 
 
@@ -77,18 +77,6 @@ def posterior(rows, first, n, log_weights, family, space):
 
 
 @inlined
-def _are_above(x, n, least):
-    """Whether none of ``x[:n]``, whole vectors, is below ``least``."""
-    bound = simd.splat_register(simd.number(least, x))
-    one = simd.splat_register(simd.number(1.0, x))
-    zero = simd.splat_register(simd.number(0.0, x))
-    n_below = zero
-    for i in range(0, n, simd.count_register(x)):
-        n_below = n_below + simd.where_above(bound, simd.load_register(x, i), one, zero)
-    return simd.total(n_below) == 0.0
-
-
-@inlined
 def absorb(first, n, row_weights, family, mass, statistics, space):
     """Add the statistics of a block whose posterior is known; returns its log-likelihood.
 
@@ -104,7 +92,7 @@ def absorb(first, n, row_weights, family, mass, statistics, space):
                 log_total[i] = 0.0
     for i in range(n, filled):
         log_total[i] = 0.0
-    within = _are_above(log_total, filled, lowest(log_total))
+    within = are_above(log_total, 0, filled, lowest(log_total))
     if row_weights.shape[0] > 0:
         for i in range(n):
             log_total[i] *= row_weights[first + i]

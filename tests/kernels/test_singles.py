@@ -47,6 +47,23 @@ def floats(rng, *shape):
 # Vectors -----------------------------------------------------------------------------------------
 
 
+def test_exponentials_of_floats_as_doubles():
+    @njit
+    def exponentials(x, out):
+        for i in range(0, len(x), 8):
+            simd.store(out, i, simd.exp_doubles(simd.load_eight(x, i)))
+
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.uniform(-700, 0, 800), rng.uniform(-2, 2, 792), [0.0, -np.inf, np.nan]])
+    x = np.append(x, [-709.0, -1e30, -708.0, 1.0, -55.5]).astype(np.float32)
+    out = np.empty(len(x))
+    exponentials(x, out)
+    expected = np.exp(x.astype(float))
+    expected[np.isnan(x) | (x < -708.0)] = 0.0
+    np.testing.assert_allclose(out, expected, rtol=4 * EPS, atol=0)
+    assert out[-1] > 0.0  # a float would be zero there
+
+
 @pytest.mark.parametrize("count", WIDTHS)
 def test_instructions_of_floats(count):
     load, splat, count_of = WIDTHS[count]
