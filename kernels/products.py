@@ -8,6 +8,7 @@ wherever a factor is triangular or a result symmetric.
 The data are doubles or floats, and with them factors and weights; sums over rows are doubles.
 """
 
+import numpy as np
 from numba import types
 
 from . import simd
@@ -278,6 +279,46 @@ def _offset(means, scales, k, c, x):
 
 
 @kernel
+def are_above(x, at, n, least):
+    """Whether none of ``x[at : at + n]``, whole vectors, is below ``least``."""
+    bound = simd.splat_register(simd.number(least, x))
+    n_below = 0
+    for i in range(at, at + n, simd.count_register(x)):
+        n_below += simd.count_above(bound, simd.load_register(x, i))
+    return n_below == 0
+
+
+@kernel
+def add_sums(weights, width, n, n_components, above, out):
+    """``out[k] += Σ_i weights[k, i]``; returns how many of them are above a number.
+
+    ``n`` is whole vectors.
+    """
+    least = simd.splat_register(simd.number(above, weights))
+    step = simd.count_register(weights)
+    pairs = n // (2 * step) * (2 * step)
+    n_above = 0
+    for k in range(n_components):
+        # Two sums, so that an addition need not wait for the one before: twice as fast.
+        total0 = simd.splat_register(simd.number(0.0, weights))
+        total1 = total0
+        at = k * width
+        for i in range(at, at + pairs, 2 * step):
+            w = simd.load_register(weights, i)
+            total0 = total0 + w
+            n_above += simd.count_above(w, least)
+            w = simd.load_register(weights, i + step)
+            total1 = total1 + w
+            n_above += simd.count_above(w, least)
+        for i in range(at + pairs, at + n, step):
+            w = simd.load_register(weights, i)
+            total0 = total0 + w
+            n_above += simd.count_above(w, least)
+        out[k] += simd.total(total0 + total1)
+    return n_above
+
+
+@kernel
 def add_moments(x, width, n, weights, totals, means, first, second):
     """Add ``Σ_i w_ki d`` and ``Σ_i w_ki d²`` for ``d = x[c, i] - means[k, c]``.
 
@@ -339,32 +380,107 @@ def _add_moved(x, means, weight, k, c, sum_first, sum_second, first, second):
 
 
 @kernel
-def add_chosen_moments(x, width, chosen, starts, weights, means, first, second):
-    """As ``add_moments``, for k of the rows ``chosen[starts[k] : starts[k + 1]]``, in vectors."""
+def choose(weights, width, n, n_components, above, places, starts):
+    """Where ``weights[k, i]`` is above a number, ``i < n``, one component after another.
+
+    Those of component k come in ``places[starts[k] : starts[k + 1]]``, and what is written and not
+    kept in eight elements more. ``n`` is whole vectors.
+    """
+    least = simd.splat_register(simd.number(above, weights))
+    j = 0
+    for k in range(n_components):
+        starts[k] = j
+        for i in range(0, n, simd.count_register(weights)):
+            w = simd.load_register(weights, k * width + i)
+            j = simd.store_places(places, j, i, w, least)
+    starts[n_components] = j
+
+
+@kernel
+def lay_rows(x, n_columns, width, n, out, stride):
+    """``out[i * stride + c] = x[c * width + i]``, and zeros behind the last column.
+
+    ``n`` is whole fours, ``stride`` the columns rounded up to whole vectors.
+    """
+    whole = n_columns if n_columns >= 4 else 0
+    if n_columns < stride:
+        zero = simd.splat_register(simd.number(0.0, x))
+        for i in range(stride, n * stride + 1, stride):
+            simd.store(out, i - simd.count_register(x), zero)
+    for i in range(0, n, 4):
+        for column in range(0, whole, 4):
+            # The last four columns overlap those before, rather than leave a rest.
+            c = min(column, n_columns - 4)
+            at = c * width + i
+            simd.store_transposed(
+                out, i * stride + c, stride, simd.load_four(x, at), simd.load_four(x, at + width),
+                simd.load_four(x, at + 2 * width), simd.load_four(x, at + 3 * width),
+            )  # fmt: skip
+    for c in range(whole, n_columns):
+        for i in range(n):
+            out[i * stride + c] = x[c * width + i]
+
+
+@kernel
+def add_chosen_moments(x, stride, places, starts, weights, width, totals, means, first, second):
+    """As ``add_moments``, for k of the rows ``places[starts[k] : starts[k + 1]]`` alone.
+
+    The rows are those of ``lay_rows``, ``stride`` whole vectors apart. Four rows at a time have
+    sums of their own, so that no addition waits for the one before.
+    """
     n_components, n_columns = means.shape
-    for c in range(0, n_columns, 2):
-        other = min(c + 1, n_columns - 1)
-        for k in range(n_components):
-            m0, m1 = means[k, c], means[k, other]
-            f0 = simd.splat(simd.number(0.0, x))
+    near = np.zeros(stride, dtype=x.dtype)
+    sums = np.empty(stride, dtype=x.dtype)
+    squares = np.empty(stride, dtype=x.dtype)
+    for k in range(n_components):
+        begin, end = starts[k], starts[k + 1]
+        if begin == end:
+            continue
+        whole = begin + (end - begin) // 4 * 4
+        to = k * width
+        for c in range(n_columns):
+            near[c] = means[k, c]
+        for c in range(0, stride, simd.count_register(x)):
+            m = simd.load_register(near, c)
+            f0 = simd.splat_register(simd.number(0.0, x))
             f1 = f0
+            f2 = f0
+            f3 = f0
             s0 = f0
             s1 = f0
-            for j in range(starts[k], starts[k + 1], simd.count(x)):
-                w = simd.load(weights, j)
-                d0 = simd.centered(simd.pick(x, c * width, chosen, j), m0)
-                d1 = simd.centered(simd.pick(x, other * width, chosen, j), m1)
-                y0 = w * d0
-                y1 = w * d1
-                f0 = f0 + y0
-                f1 = f1 + y1
-                s0 = simd.fma(y0, d0, s0)
-                s1 = simd.fma(y1, d1, s1)
-            first[k, c] += simd.total(f0)
-            second[k, c] += simd.total(s0)
-            if other > c:
-                first[k, other] += simd.total(f1)
-                second[k, other] += simd.total(s1)
+            s2 = f0
+            s3 = f0
+            for j in range(begin, whole, 4):
+                i = places[j]
+                d = simd.load_register(x, i * stride + c) - m
+                y = simd.splat_register(weights[to + i]) * d
+                f0 = f0 + y
+                s0 = simd.fma(y, d, s0)
+                i = places[j + 1]
+                d = simd.load_register(x, i * stride + c) - m
+                y = simd.splat_register(weights[to + i]) * d
+                f1 = f1 + y
+                s1 = simd.fma(y, d, s1)
+                i = places[j + 2]
+                d = simd.load_register(x, i * stride + c) - m
+                y = simd.splat_register(weights[to + i]) * d
+                f2 = f2 + y
+                s2 = simd.fma(y, d, s2)
+                i = places[j + 3]
+                d = simd.load_register(x, i * stride + c) - m
+                y = simd.splat_register(weights[to + i]) * d
+                f3 = f3 + y
+                s3 = simd.fma(y, d, s3)
+            for j in range(whole, end):
+                i = places[j]
+                d = simd.load_register(x, i * stride + c) - m
+                y = simd.splat_register(weights[to + i]) * d
+                f0 = f0 + y
+                s0 = simd.fma(y, d, s0)
+            simd.store(sums, c, (f0 + f1) + (f2 + f3))
+            simd.store(squares, c, (s0 + s1) + (s2 + s3))
+        for c in range(n_columns):
+            add_moved(x, means, totals[k], k, c, sums[c], squares[c], first, second)
 
 
 @kernel

@@ -193,6 +193,25 @@ splat_register, load_register = _splat(_REGISTER), _load(_REGISTER)
 count_register = _count(_REGISTER)
 
 
+def _load_lanes(width):
+    @intrinsic
+    def load(typing_context, array, index):
+        """Four or eight elements from ``array[index]`` on, whatever their type."""
+        kind = Lanes(width, array.dtype)
+
+        def generate(context, builder, signature, arguments):
+            pointer = _address(context, builder, signature.args[0], *arguments, kind)
+            return builder.load(pointer, align=_alignment(kind))
+
+        return kind(array, types.intp), generate
+
+    return load
+
+
+#: Four, for ``store_transposed``, and eight.
+load_four, load_eight = _load_lanes(LANES), _load_lanes(2 * LANES)
+
+
 def _load_doubles(width):
     @intrinsic
     def load(typing_context, array, index):
@@ -312,6 +331,69 @@ def pick(typing_context, array, offset, places, index):
         return result
 
     return kind(array, types.intp, places, types.intp), generate
+
+
+def _places_of_bits(module):
+    """For each number of eight bits where its ones are, in order, and zeros behind."""
+    name = "fastem.places_of_bits"
+    if name not in module.globals:
+        places = [[i for i in range(8) if number >> i & 1] for number in range(256)]
+        flat = bytearray(i for row in places for i in row + [0] * (8 - len(row)))
+        table = cgutils.global_constant(module, name, cgutils.make_bytearray(flat))
+        table.align = 8
+    return module.globals[name]
+
+
+@intrinsic
+def count_above(typing_context, a, b):
+    """In how many lanes ``a`` is above ``b``."""
+    if a != b:
+        return None
+
+    def generate(context, builder, signature, arguments):
+        a, b = arguments
+        mask = builder.bitcast(builder.fcmp_ordered(">", a, b), ir.IntType(a.type.count))
+        return builder.ctpop(builder.zext(mask, ir.IntType(64)))
+
+    return types.int64(a, b), generate
+
+
+@intrinsic
+def store_places(typing_context, places, index, first, a, b):
+    """Store ``first`` plus the number of each lane where ``a`` is above ``b``, one after another.
+
+    They are stored from ``places[index]`` on; returns where the next ones go. What lies behind, up
+    to eight elements, is overwritten. There is no jump, which nobody could foresee.
+    """
+    if a != b or places.dtype != types.int32:
+        return None
+
+    def generate(context, builder, signature, arguments):
+        places, index, first, a, b = arguments
+        byte, eight = ir.IntType(8), ir.VectorType(_INT32, 8)
+        table = builder.bitcast(_places_of_bits(builder.module), byte.as_pointer())
+        n_lanes = a.type.count
+        mask = builder.fcmp_ordered(">", a, b)
+        bits = builder.zext(builder.bitcast(mask, ir.IntType(n_lanes)), index.type)
+        first = builder.trunc(first, _INT32)
+        for lane in range(0, n_lanes, 8):
+            few = builder.lshr(bits, ir.Constant(index.type, lane))
+            few = builder.and_(few, ir.Constant(index.type, 255))
+            entry = builder.gep(table, [builder.mul(few, ir.Constant(index.type, 8))])
+            entry = builder.bitcast(entry, ir.VectorType(byte, 8).as_pointer())
+            lanes_here = builder.zext(builder.load(entry, align=8), eight)
+            start = builder.add(first, ir.Constant(_INT32, lane))
+            start = builder.insert_element(
+                ir.Constant(eight, ir.Undefined), start, ir.Constant(_INT32, 0)
+            )
+            start = _shuffle(builder, start, start, *[0] * 8)
+            to = _element(context, builder, signature.args[0], places, index, 8)
+            to = builder.bitcast(to, eight.as_pointer())
+            builder.store(builder.add(lanes_here, start), to, align=4)
+            index = builder.add(index, builder.ctpop(few))
+        return index
+
+    return types.intp(places, types.intp, types.intp, a, b), generate
 
 
 @intrinsic
@@ -563,12 +645,19 @@ def _polynomial(builder, x, coefficients):
     return terms[0]
 
 
-@_elementwise
-def exp(builder, a):
-    """``exp`` of each lane for ``a <= 709``; zero below -708. Within 2 ulp, about 1 ns a lane.
+def _exp_without_power(builder, x):
+    """``exp`` over 2^n, and a number whose low bits are n."""
+    use = _constants(x.type)
+    number = functools.partial(_constant, like=x.type)
+    shifted = _call(builder, "fma", x, number(_LOG2_E), number(use.shift))
+    n = builder.fsub(shifted, number(use.shift))
+    r = _call(builder, "fma", n, number(-use.log_2_high), x)
+    r = _call(builder, "fma", n, number(-use.log_2_low), r)
+    y = _polynomial(builder, r, [1.0 / math.factorial(i) for i in range(use.exp_degree + 1)])
+    return y, shifted
 
-    Of floats: for ``a <= 88``, zero below -55.
-    """
+
+def _exp(builder, a):
     use = _constants(a.type)
     number = functools.partial(_constant, like=a.type)
     whole = _bits_of(a.type)
@@ -577,14 +666,63 @@ def exp(builder, a):
     x = builder.select(alive, a, number(use.exp_floor))
     x = builder.select(builder.fcmp_ordered("<=", x, number(use.exp_ceiling)), x,
                        number(use.exp_ceiling))  # fmt: skip
-    shifted = _call(builder, "fma", x, number(_LOG2_E), number(use.shift))
-    n = builder.fsub(shifted, number(use.shift))
-    r = _call(builder, "fma", n, number(-use.log_2_high), x)
-    r = _call(builder, "fma", n, number(-use.log_2_low), r)
-    y = _polynomial(builder, r, [1.0 / math.factorial(i) for i in range(use.exp_degree + 1)])
+    y, shifted = _exp_without_power(builder, x)
     power = builder.shl(builder.bitcast(shifted, whole), bits(use.mantissa_bits))
     y = builder.bitcast(builder.add(builder.bitcast(y, whole), power), a.type)
     return builder.select(alive, y, number(0.0))
+
+
+@_elementwise
+def exp(builder, a):
+    """``exp`` of each lane for ``a <= 709``; zero below -708. Within 2 ulp, about 1 ns a lane.
+
+    Of floats: for ``a <= 88``, zero below -55.
+    """
+    return _exp(builder, a)
+
+
+@intrinsic
+def exp_doubles(typing_context, a):
+    """``exp`` of each lane as a double, which has room for less than floats: zero below -708.
+
+    Of floats it is computed in their precision.
+    """
+    if not isinstance(a, Lanes):
+        return None
+    result = Lanes(a.count)
+
+    def generate(context, builder, signature, arguments):
+        (x,) = arguments
+        if a == result:
+            return _exp(builder, x)
+        use, number = _Single, functools.partial(_constant, like=x.type)
+        whole, long = _bits_of(x.type), _bits_of(_vector(result))
+        alive = builder.fcmp_ordered(">=", x, number(_Double.exp_floor))
+        x = builder.select(alive, x, number(_Double.exp_floor))
+        x = builder.select(builder.fcmp_ordered("<=", x, number(use.exp_ceiling)), x,
+                           number(use.exp_ceiling))  # fmt: skip
+        y, shifted = _exp_without_power(builder, x)
+        # The power of two goes into the exponent of the double.
+        power = builder.sub(builder.bitcast(shifted, whole), _constant(use.shift_bits, whole))
+        power = builder.shl(builder.sext(power, long), _constant(_Double.mantissa_bits, long))
+        y = builder.bitcast(builder.fpext(y, _vector(result)), long)
+        y = builder.bitcast(builder.add(y, power), _vector(result))
+        return builder.select(alive, y, _constant(0.0, _vector(result)))
+
+    return result(a), generate
+
+
+@intrinsic
+def doubles(typing_context, a):
+    """The lanes of a vector as doubles."""
+    if not isinstance(a, Lanes):
+        return None
+    result = Lanes(a.count)
+
+    def generate(context, builder, signature, arguments):
+        return arguments[0] if a == result else builder.fpext(arguments[0], _vector(result))
+
+    return result(a), generate
 
 
 # log(x) = e log 2 + log(m) with m within [√½, √2); log(m) = 2 artanh(f), f = (m - 1) / (m + 1).

@@ -79,7 +79,7 @@ class _Diagonal(Gaussian, covariance_type="diag"):
         return DiagonalMoments(np.zeros_like(packed.means), np.zeros_like(packed.means))
 
     # Less than a square of the columns: the recursions take most of the time for longer.
-    single_columns: ClassVar[int] = 48
+    single_columns: ClassVar[int] = 16
 
     def in_single(self, packed):
         if not suits_single(packed.means, packed.variances, 1.0):

@@ -6,10 +6,12 @@ meets nothing else there: what cannot be has the density zero.
 """
 
 import numpy as np
+from numba import types
 
 from .. import simd
 from ..families.base import accumulate, block_rows, log_density, lowest, numbers
-from ..options import inlined, kernel
+from ..options import inlined, kernel, overloaded
+from ..products import add_sums, are_above
 from ..rows import (
     GROUP,
     check_rows,
@@ -163,16 +165,27 @@ def possible(log_p):
     return log_p if log_p > LEAST else -np.inf
 
 
+def least_eight(log_p):
+    """Eight times ``LEAST``, or what is as little in the type of ``log_p``."""
+
+
+@overloaded(least_eight, inline="always")
+def _least_eight(log_p):
+    if log_p.dtype == types.float32:
+        return lambda log_p: simd.splat(np.float32(-3e38))
+    return lambda log_p: simd.splat8(LEAST)
+
+
 @kernel
 def scale_lanes(log_p, size, log_width, n, b, width, at, shifts):
     """``b[k, at + i] = exp(log_p[k, i] - shifts[at + i])``, the shift being the largest over k."""
     for i in range(0, n, GROUP):
-        top = simd.splat8(LEAST)
+        top = least_eight(log_p)
         for k in range(size):
-            top = simd.maximum(simd.load_doubles8(log_p, k * log_width + i), top)
-        simd.store(shifts, at + i, top)
+            top = simd.maximum(simd.load_eight(log_p, k * log_width + i), top)
+        simd.store(shifts, at + i, simd.doubles(top))
         for k in range(size):
-            x = simd.exp(simd.load_doubles8(log_p, k * log_width + i) - top)
+            x = simd.exp_doubles(simd.load_eight(log_p, k * log_width + i) - top)
             simd.store(b, k * width + at + i, x)
 
 
@@ -193,16 +206,30 @@ def scale_alone(log_p, size, log_width, n, b, t, shifts):
             simd.store_transposed(b, (t + i) * size + k, size, x0, x1, x2, x3)
 
 
+def without_least(x, weights):
+    """Posteriors, zero for those that are nothing in the type of ``weights``."""
+
+
+@overloaded(without_least, inline="always")
+def _without_least(x, weights):
+    if weights.dtype == types.float64:
+        return lambda x, weights: x
+    # As posteriors of mixtures: smaller ones are numbers that lack digits, or make such, with
+    # which the statistics took up to twice as long.
+    return lambda x, weights: simd.where_above(x, simd.splat(1e-24), x, simd.splat(0.0))
+
+
 @kernel
 def transpose(a, n_rows, size, out, width):
     """``out[k * width + i] = a[i * size + k]`` for ``n_rows`` rounded up to fours."""
     for i in range(0, n_rows, 4):
         for k in range(0, size, 4):
             at = i * size + k
-            simd.store_transposed(
-                out, k * width + i, width, simd.load(a, at), simd.load(a, at + size),
-                simd.load(a, at + 2 * size), simd.load(a, at + 3 * size),
-            )  # fmt: skip
+            x0 = without_least(simd.load(a, at), out)
+            x1 = without_least(simd.load(a, at + size), out)
+            x2 = without_least(simd.load(a, at + 2 * size), out)
+            x3 = without_least(simd.load(a, at + 3 * size), out)
+            simd.store_transposed(out, k * width + i, width, x0, x1, x2, x3)
 
 
 @kernel
@@ -242,8 +269,8 @@ def emit_lanes(chain, family, batch, layout, first_unit, last_unit, logarithms, 
                         b[at + k * width + t * GROUP + i] = possible(log_p[k, i])
             else:
                 scale_lanes(flat, size, log_width, n, b[at:], width, t * GROUP, shifts[step_at:])
-                for i in range(t * GROUP, t * GROUP + n):
-                    within = within and shifts[step_at + i] >= lowest(log_p)
+                above = are_above(shifts, step_at + t * GROUP, n, lowest(log_p))
+                within = within and above
     return within
 
 
@@ -283,13 +310,11 @@ def emit_alone(chain, family, batch, s, start, stop, logarithms, b, shifts):
 @kernel
 def add_mass(weights, n_states, n, mass):
     """``mass[k] += Σ_i weights[k, i]``; weights up to a whole group of rows are set to zero."""
+    filled = whole_vectors(n, weights)
     for k in range(n_states):
-        total = 0.0
-        for i in range(n):
-            total += weights[k, i]
-        mass[k] += total
-        for i in range(n, whole_vectors(n, weights)):
+        for i in range(n, filled):
             weights[k, i] = 0.0
+    add_sums(weights.reshape(-1), weights.shape[1], filled, n_states, 0.0, mass)
 
 
 @kernel
@@ -320,7 +345,7 @@ def absorb_lanes(
             read_lanes(batch.rows, firsts, lasts, t, steps, block, block_length)
             for k in range(n_states):
                 for i in range(0, n, 4):
-                    x = simd.load(gamma, at + k * width + t * GROUP + i)
+                    x = without_least(simd.load(gamma, at + k * width + t * GROUP + i), flat)
                     simd.store_doubles(flat, k * block_length + i, x)
             if batch.missing:
                 hide_missing(block, n_columns, block_length, n, flat, size)

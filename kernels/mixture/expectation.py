@@ -11,7 +11,8 @@ from .. import simd
 from ..families import base as families
 from ..families.base import accumulate, add_own, block_rows, likely_log_density, lowest, numbers
 from ..options import inlined, kernel, overloaded
-from ..rows import read_block, whole_vectors, width_for
+from ..products import add_sums, are_above
+from ..rows import GROUP, read_block, whole_vectors, width_for
 
 
 def _extremes(log_p):
@@ -69,7 +70,7 @@ def posterior(rows, first, n, log_weights, family, space):
     n_components, width = gamma.shape
     read_block(rows, first, n, block, width)
     for k in range(n_components):
-        for i in range(width):
+        for i in range(whole_vectors(n, block)):
             gamma[k, i] = log_weights[k]
     likely_log_density(family, block, width, n, gamma, work)
     normalize(gamma.reshape(-1), n_components, width, n, log_total)
@@ -83,31 +84,30 @@ def absorb(first, n, row_weights, family, mass, statistics, space):
     """
     _, block, work, gamma, log_total = space
     n_components, width = gamma.shape
-    least = lowest(log_total)
-    lost = False
-    for i in range(n):
-        counts = row_weights.shape[0] == 0 or row_weights[first + i] > 0.0
-        lost = lost or (log_total[i] < least and counts)
+    filled = whole_vectors(n, block)
     if row_weights.shape[0] > 0:
         for i in range(n):
             # A row of weight zero is left out, whatever it holds.
-            w = row_weights[first + i]
-            log_total[i] = log_total[i] * w if w > 0.0 else 0.0
+            if not row_weights[first + i] > 0.0:
+                log_total[i] = 0.0
+    for i in range(n, filled):
+        log_total[i] = 0.0
+    within = are_above(log_total, 0, filled, lowest(log_total))
+    if row_weights.shape[0] > 0:
+        for i in range(n):
+            log_total[i] *= row_weights[first + i]
         for k in range(n_components):
             for i in range(n):
                 gamma[k, i] *= row_weights[first + i]
-    log_likelihood = 0.0
-    for i in range(n):
-        log_likelihood += log_total[i]
+    log_likelihood = simd.splat8(0.0)
+    for i in range(0, filled, GROUP):
+        log_likelihood = log_likelihood + simd.load_doubles8(log_total, i)
     for k in range(n_components):
-        s = 0.0
-        for i in range(n):
-            s += gamma[k, i]
-        mass[k] += s
-        for i in range(n, whole_vectors(n, block)):
+        for i in range(n, filled):
             gamma[k, i] = 0.0
+    add_sums(gamma.reshape(-1), width, filled, n_components, 0.0, mass)
     accumulate(family, block, width, n, gamma, statistics, work)
-    return np.nan if lost else log_likelihood
+    return simd.total(log_likelihood) if within else np.nan
 
 
 @kernel

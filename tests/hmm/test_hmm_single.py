@@ -135,7 +135,7 @@ def test_fits_and_what_is_inferred(kind):
 
 @pytest.mark.parametrize(
     "kind, n_columns, is_single",
-    [("diag", 9, False), ("diag", 50, True), ("full", 9, True), ("full", 4, False)],
+    [("diag", 9, False), ("diag", 16, True), ("full", 9, True), ("full", 4, False)],
 )
 def test_float32_only_where_densities_take_most_of_the_time(kind, n_columns, is_single):
     rng = np.random.default_rng(5)

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from numba import njit
 
 from fastem.families import Gaussian
-from fastem.kernels import products
+from fastem.kernels import products, simd
 from fastem.kernels.cholesky import covariance_from_factor, inverse_factor
 from fastem.kernels.families import gaussian_plane
 from fastem.kernels.families.gaussian_full import padded
@@ -121,33 +122,59 @@ def test_distances_and_moments(n_components, n_columns, n):
     np.testing.assert_allclose(second, expected[1], **CLOSE)
 
 
-@pytest.mark.parametrize("n", [1, 8, 300])
-@pytest.mark.parametrize("n_columns", [1, 2, 5])
+@njit
+def lanes_of_register(x):
+    return simd.count_register(x)
+
+
+@pytest.mark.parametrize(
+    "dtype, close", [(np.float64, CLOSE), (np.float32, {"rtol": 1e-5, "atol": 1e-4})]
+)
+@pytest.mark.parametrize("n", [1, 8, 300, 512])
+@pytest.mark.parametrize("n_columns", [1, 2, 5, 16, 33])
 @pytest.mark.parametrize("n_components", [1, 3])
-def test_moments_of_chosen_rows(n_components, n_columns, n):
+def test_moments_of_chosen_rows(n_components, n_columns, n, dtype, close):
     rng = np.random.default_rng(n_columns * 1000 + n + n_components)
-    x = rng.normal(size=(n_columns, n))
-    block, width = block_of(x)
-    means = rng.normal(size=(n_components, n_columns))
-    chosen, weights, starts = [], [], [0]
-    first, second = rng.normal(size=(2, n_components, n_columns))
-    expected = first.copy(), second.copy()
+    filled = -(-n // 16) * 16
+    width = filled + 16
+    x = (100.0 + rng.normal(size=(n_columns, width))).astype(dtype)
+    w = rng.uniform(size=(n_components, width)).astype(dtype)
+    w[rng.uniform(size=w.shape) < 0.7] = 0.0
+    w[:, n:] = 0.0
+    means = 100.0 + rng.normal(size=(n_components, n_columns))
+    d = x.astype(float)[:, :filled] - means[:, :, None]
+    weights = w.ravel()
+
+    totals = np.ones(n_components)
+    n_chosen = products.add_sums(weights, width, filled, n_components, 0.0, totals)
+    assert n_chosen == np.count_nonzero(w)
+    np.testing.assert_allclose(totals - 1.0, w.astype(float).sum(axis=1), rtol=1e-6, atol=1e-12)
+    totals -= 1.0
+
+    places, starts = np.empty(n_chosen + 8, dtype=np.int32), np.empty(n_components + 1, dtype=int)
+    products.choose(weights, width, filled, n_components, 0.0, places, starts)
     for k in range(n_components):
-        rows = rng.permutation(n)[: rng.integers(n + 1)]
-        w = rng.uniform(size=len(rows))
-        d = x[:, rows] - means[k][:, None]
-        expected[0][k] += d @ w
-        expected[1][k] += d**2 @ w
-        filler = -len(rows) % 4
-        chosen += [*rows, *[0] * filler]
-        weights += [*w, *[0.0] * filler]
-        starts.append(len(chosen))
+        np.testing.assert_array_equal(places[starts[k] : starts[k + 1]], np.flatnonzero(w[k]))
+
+    lanes = lanes_of_register(weights)
+    stride = -(-n_columns // lanes) * lanes
+    rows = np.full(filled * stride, np.nan, dtype=dtype)
+    products.lay_rows(x.ravel(), n_columns, width, filled, rows, stride)
+    laid = rows.reshape(filled, stride)
+    np.testing.assert_array_equal(laid[:, :n_columns], x[:, :filled].T)
+    assert not laid[:, n_columns:].any()
+
+    first, second = rng.normal(size=(2, n_components, n_columns))
+    there = w.astype(float)[:, :filled]
+    expected = (
+        first + np.einsum("ki,kci->kc", there, d),
+        second + np.einsum("ki,kci->kc", there, d**2),
+    )
     products.add_chosen_moments(
-        block, width, np.array(chosen, dtype=np.int64), np.array(starts), np.array(weights, float),
-        means, first, second,
-    )  # fmt: skip
-    np.testing.assert_allclose(first, expected[0], **CLOSE)
-    np.testing.assert_allclose(second, expected[1], **CLOSE)
+        rows, stride, places, starts, weights, width, totals, means, first, second
+    )
+    np.testing.assert_allclose(first, expected[0], **close)
+    np.testing.assert_allclose(second, expected[1], **close)
 
 
 @pytest.mark.parametrize("n", [1, 8, 300])

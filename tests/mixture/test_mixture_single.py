@@ -226,6 +226,22 @@ def test_a_model_of_few_rows_is_computed_in_double(types_computed_in):
     np.testing.assert_array_equal(model.means_, reference.means_)
 
 
+@pytest.mark.parametrize("kind", ["diag", "spherical"])
+@pytest.mark.parametrize("separation", [0.3, 2.0, 4.0])
+def test_independent_columns_with_not_so_many_rows(kind, separation, types_computed_in):
+    # Few rows of a component, many and nearly all are summed over in different ways.
+    X, means = rows(n_rows=100_000, separation=separation)
+    model = GaussianMixture(**settings(kind, means)).fit(X)
+    assert set(types_computed_in) == {np.dtype(np.float32)}
+    reference = GaussianMixture(**settings(kind, means)).fit(X.astype(float))
+    scale = np.sqrt(reference.covariances_.mean())
+    np.testing.assert_allclose(model.means_, reference.means_, atol=2e-6 * scale)
+    np.testing.assert_allclose(model.covariances_, reference.covariances_, rtol=4e-6)
+    again = GaussianMixture(**settings(kind, means, n_jobs=1)).fit(X)
+    np.testing.assert_array_equal(again.means_, model.means_)
+    np.testing.assert_array_equal(again.covariances_, model.covariances_)
+
+
 def test_other_byte_orders_and_types_stay_double(types_computed_in):
     X, means = rows()
     for dtype in (">f4", "float16", "int16"):
