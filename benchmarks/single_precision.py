@@ -1,7 +1,7 @@
 """What float32 gains: ``python -m benchmarks.single_precision``.
 
-The seconds of an EM iteration (an E-step and an M-step of one model) on the same rows in float64 and
-in float32, in turn in one process, the best of many. Means of components lie two standard
+The seconds of an EM iteration (an E-step and an M-step of one model) on the same rows in float64
+and in float32, in turn in one process, the best of many. Means of components lie two standard
 deviations about zero in each column. ``--write`` puts the table into docs/performance.md.
 """
 
