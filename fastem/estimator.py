@@ -42,6 +42,7 @@ from .stopping import Slowing, StoppingRule
 from .waiting import (
     KEPT,
     MOST_ROWS,
+    MOST_STEPS,
     NotEnoughData,
     arrays_of,
     check_is_fitted,
@@ -463,6 +464,7 @@ class Estimator(BaseEstimator):
             if waits and not data.is_stream:
                 kept = arrays_of(self, first, getattr(self, "n_components", 1), tried=True)
                 setattr(self, KEPT, kept)
+                n_steps = MOST_STEPS
             last = None
 
             def watched():

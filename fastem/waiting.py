@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted as is_fitted_or_raise
 __all__ = [
     "KEPT",
     "MOST_ROWS",
+    "MOST_STEPS",
     "NotEnoughData",
     "arrays_of",
     "check_is_fitted",
@@ -42,7 +43,7 @@ _COUNTS = ("n_rows", "n_needed", "n_improved")
 _WEIGHTS = ("weight", "weight_needed", "weight_improved")
 #: Each time that observations have grown by this factor, all of them are learned from again, in so
 #: many steps for each factor, and so many at most.
-_GROWTH, _STEPS, _MOST_STEPS = 1.1, 2, 20
+_GROWTH, _STEPS, MOST_STEPS = 1.1, 2, 20
 #: Rows for each component, and in all, that a start waits for once observations are kept.
 _ROWS_PER_COMPONENT, _LEAST_ROWS = 10, 20
 #: If so many rows are not enough, more of them are not either.
@@ -98,7 +99,7 @@ def steps_due(kept: dict) -> int:
     )
     # Growth by a whole factor may miss it by rounding.
     factors = math.floor(math.log(max(growth, 1.0)) / math.log(_GROWTH) + 1e-9)
-    return min(_STEPS * factors, _MOST_STEPS)
+    return min(_STEPS * factors, MOST_STEPS)
 
 
 def settled(kept: dict) -> dict:
