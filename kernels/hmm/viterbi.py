@@ -2,7 +2,8 @@
 
 The path is found from its end: the state before ``j`` at step t is the ``i`` that gives the
 maximum. Of one sequence only the values are kept, and ``i`` is looked for again, K sums a step,
-instead of storing K of them at every step. Of equal ones the first is taken.
+instead of storing K of them at every step. Among equal paths hmmlearn's is taken: the first of
+equal states at the end, and the last of those that may come before a state.
 """
 
 import numpy as np
@@ -31,7 +32,7 @@ def _likeliest(delta, n_states, at, stride, log_transitions, size, j):
         value = delta[at + i * stride]
         if j >= 0:
             value = value + log_transitions[i * size + j]
-        if value > top:
+        if value > top or (j >= 0 and value == top):
             top = value
             best = i
     return best
@@ -49,17 +50,18 @@ def advance_paths(chain, size, log_b, width, t, n_steps, logarithms, delta, befo
     log_start, log_transitions = logarithms
     lowest = simd.splat8(-np.inf)
     least = simd.splat8(LEAST)
-    zero = simd.splat8(0.0)
+    last_state = simd.splat8(float(n_states - 1))
     for s in range(n_steps):
         here, last = half_of(t + s, size), half_of(t + s + 1, size)
         for j in range(0, size, 4):
             a, c, d, e = lowest, lowest, lowest, lowest
-            from_a, from_c, from_d, from_e = zero, zero, zero, zero
+            from_a, from_c, from_d, from_e = last_state, last_state, last_state, last_state
             if t + s == 0:
                 a, c = simd.splat8(log_start[j]), simd.splat8(log_start[j + 1])
                 d, e = simd.splat8(log_start[j + 2]), simd.splat8(log_start[j + 3])
             else:
-                for i in range(n_states):
+                # Downward: of equal states the one that is met first stays.
+                for i in range(n_states - 1, -1, -1):
                     x = simd.load8(delta, last + i * GROUP)
                     number = simd.splat8(float(i))
                     row = i * size + j
