@@ -50,32 +50,32 @@ def advance_paths(chain, size, log_b, width, t, n_steps, logarithms, delta, befo
     log_start, log_transitions = logarithms
     lowest = simd.splat8(-np.inf)
     least = simd.splat8(LEAST)
-    last_state = simd.splat8(float(n_states - 1))
+    zero = simd.splat8(0.0)
     for s in range(n_steps):
         here, last = half_of(t + s, size), half_of(t + s + 1, size)
         for j in range(0, size, 4):
             a, c, d, e = lowest, lowest, lowest, lowest
-            from_a, from_c, from_d, from_e = last_state, last_state, last_state, last_state
+            from_a, from_c, from_d, from_e = zero, zero, zero, zero
             if t + s == 0:
                 a, c = simd.splat8(log_start[j]), simd.splat8(log_start[j + 1])
                 d, e = simd.splat8(log_start[j + 2]), simd.splat8(log_start[j + 3])
             else:
-                # Downward: of equal states the one that is met first stays.
-                for i in range(n_states - 1, -1, -1):
+                # Of equal states the last stays.
+                for i in range(n_states):
                     x = simd.load8(delta, last + i * GROUP)
                     number = simd.splat8(float(i))
                     row = i * size + j
                     y = x + simd.splat8(log_transitions[row])
-                    from_a = simd.where_above(y, a, number, from_a)
+                    from_a = simd.where_above(a, y, from_a, number)
                     a = simd.maximum(y, a)
                     y = x + simd.splat8(log_transitions[row + 1])
-                    from_c = simd.where_above(y, c, number, from_c)
+                    from_c = simd.where_above(c, y, from_c, number)
                     c = simd.maximum(y, c)
                     y = x + simd.splat8(log_transitions[row + 2])
-                    from_d = simd.where_above(y, d, number, from_d)
+                    from_d = simd.where_above(d, y, from_d, number)
                     d = simd.maximum(y, d)
                     y = x + simd.splat8(log_transitions[row + 3])
-                    from_e = simd.where_above(y, e, number, from_e)
+                    from_e = simd.where_above(e, y, from_e, number)
                     e = simd.maximum(y, e)
             at = j * width + s * GROUP
             to = here + j * GROUP
