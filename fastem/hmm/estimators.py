@@ -13,6 +13,7 @@ from ..sklearn_compat import Interval, StrOptions
 from . import emissions, hooks
 from .base import BaseHMM
 from .covariances import as_matrices, of_kind
+from .exchange import Exchange
 
 __all__ = ["GMMHMM", "HMM", "CategoricalHMM", "GaussianHMM", "MultinomialHMM", "PoissonHMM"]
 
@@ -26,7 +27,7 @@ _OF_GAUSSIANS = {
 }
 
 
-class GaussianHMM(hooks.GaussianHooks, BaseHMM):
+class GaussianHMM(hooks.GaussianHooks, Exchange, BaseHMM):
     """A hidden Markov model with Gaussian emissions, with the interface of hmmlearn's class.
 
     From the same start it gives hmmlearn's parameters, iteration by iteration. Beyond it:
@@ -190,7 +191,7 @@ class GaussianHMM(hooks.GaussianHooks, BaseHMM):
         self._covars_ = covars
 
 
-class GMMHMM(hooks.MixtureHooks, BaseHMM):
+class GMMHMM(hooks.MixtureHooks, Exchange, BaseHMM):
     """A hidden Markov model whose states emit from Gaussian mixtures, as hmmlearn's class.
 
     Parameters
@@ -290,7 +291,7 @@ class GMMHMM(hooks.MixtureHooks, BaseHMM):
         )  # fmt: skip
 
 
-class PoissonHMM(hooks.PoissonHooks, BaseHMM):
+class PoissonHMM(hooks.PoissonHooks, Exchange, BaseHMM):
     """A hidden Markov model with Poisson emissions, with the interface of hmmlearn's class.
 
     Parameters
@@ -366,7 +367,7 @@ class PoissonHMM(hooks.PoissonHooks, BaseHMM):
         )
 
 
-class CategoricalHMM(hooks.CategoricalHooks, BaseHMM):
+class CategoricalHMM(hooks.CategoricalHooks, Exchange, BaseHMM):
     """A hidden Markov model with categorical emissions, with the interface of hmmlearn's class.
 
     The data have one column, of whole numbers ``0 .. n_features - 1``.
@@ -466,7 +467,7 @@ class CategoricalHMM(hooks.CategoricalHooks, BaseHMM):
         return {**super().get_params(deep), "n_features": self._given_features}
 
 
-class MultinomialHMM(hooks.MultinomialHooks, BaseHMM):
+class MultinomialHMM(hooks.MultinomialHooks, Exchange, BaseHMM):
     """A hidden Markov model with multinomial emissions, with the interface of hmmlearn's class.
 
     A row holds the counts of ``n_features`` outcomes in so many trials.
