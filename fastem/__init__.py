@@ -11,6 +11,7 @@ from . import old_paths
 
 if TYPE_CHECKING:
     from . import algebra as algebra
+    from . import base as base
     from . import data as data
     from . import dirichlet as dirichlet
     from . import distributed as distributed
@@ -86,7 +87,7 @@ FUNCTIONS = {
 
 #: The modules that are documented.
 MODULES = (
-    "algebra", "callbacks", "data", "dirichlet", "distributed", "drift", "families", "hmm",
+    "algebra", "base", "callbacks", "data", "dirichlet", "distributed", "drift", "families", "hmm",
     "kalman", "kernels", "learning_rate", "matching", "mixture", "mixture_of_models", "model",
     "monitoring", "simulated", "statistics", "stopping",
 )  # fmt: skip

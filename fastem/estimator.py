@@ -286,9 +286,14 @@ class Estimator(BaseEstimator):
             # Other threads may set attributes of this estimator meanwhile.
             still = object.__new__(type(self))
             vars(still).update(state)
-            return still._model()
+            model = still._model()
+            self._after_building()
+            return model
 
         return _models.recall(self, build, state, self._not_in_model)
+
+    def _after_building(self) -> None:
+        """Called when the attributes have made a model for inference."""
 
     def _learned_model(self) -> Any:
         """The model that the attributes describe, which need not be able to learn."""

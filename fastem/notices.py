@@ -15,6 +15,7 @@ __all__ = [
     "REVIVED",
     "CompilingNotice",
     "keeps_no_kernels",
+    "logged",
     "tell",
     "unheard",
     "warn",
@@ -33,7 +34,7 @@ _BETWEEN = frozenset(
 REVIVED = 100.0
 
 
-#: In each thread, where its warnings go instead, if anywhere.
+#: In each thread, where its warnings go instead, if anywhere: a list of categories, or a logger.
 _instead = threading.local()
 
 
@@ -51,11 +52,30 @@ def unheard():
         _instead.categories = before
 
 
+@contextlib.contextmanager
+def logged(logger: logging.Logger | None):
+    """Log what fastem would warn of in this thread, except deprecations; None: warn.
+
+    For classes that stand in for those of a library that logs: a program that makes errors of
+    warnings must not fail where it did not.
+    """
+    before = getattr(_instead, "logger", None)
+    _instead.logger = logger
+    try:
+        yield
+    finally:
+        _instead.logger = before
+
+
 def warn(message: str, category: type[Warning]) -> None:
     """Warn, at the innermost line outside fastem and the libraries that it is called through."""
     instead = getattr(_instead, "categories", None)
     if instead is not None:
         instead.append(category)
+        return
+    logger = getattr(_instead, "logger", None)
+    if logger is not None and not issubclass(category, DeprecationWarning):
+        logger.warning(message)
         return
     frame = sys._getframe(1)
     # By the name of the module: the kernels may lie in another folder than the package.

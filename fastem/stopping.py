@@ -207,6 +207,13 @@ class Monitored(StoppingRule):
         self.monitor.report(expectation.log_likelihood * expectation.weight)
         return bool(self.monitor.converged)
 
+    @property
+    def has_settled(self) -> bool:
+        """Whether the last iteration gained less than the ``tol`` of the monitor."""
+        # The monitor may be a class of hmmlearn's.
+        history = self.monitor.history
+        return len(history) >= 2 and bool(history[-1] - history[-2] < self.monitor.tol)
+
 
 class ConvergenceMonitor:
     """Watches the log-likelihood, and says when to stop.
@@ -230,6 +237,8 @@ class ConvergenceMonitor:
     iter : int
         The number of iterations.
     """
+
+    _template = "{iter:>10d} {log_prob:>16.8f} {delta:>+16.8f}"
 
     # The part of a log-likelihood that may be rounded: sums of as many terms as there are rows.
     _rounding = 1e-13
@@ -255,13 +264,14 @@ class ConvergenceMonitor:
         """Record the log-likelihood of an iteration, and print it if ``verbose``."""
         change = log_prob - self.history[-1] if self.history else np.nan
         if self.verbose:
-            print(f"{self.iter + 1:>10d} {log_prob:>16.8f} {change:>+16.8f}", file=sys.stderr)
+            line = self._template.format(iter=self.iter + 1, log_prob=log_prob, delta=change)
+            print(line, file=sys.stderr)
         # Rounding may lower it a little.
         if change < -max(np.sqrt(np.finfo(float).eps), self._rounding * abs(log_prob)):
             _log.warning(
-                "The log-likelihood fell from %s to %s (by %s). With priors that can be right: EM "
-                "then raises its sum with the prior's logarithm.",
-                self.history[-1], log_prob, -change,
+                "Model is not converging.  Current: %s is not greater than %s. Delta is %s. With "
+                "priors that can be right: EM then raises the sum with the prior's logarithm.",
+                log_prob, self.history[-1], change,
             )  # fmt: skip
         self.history.append(log_prob)
         self.iter += 1

@@ -129,10 +129,10 @@ def test_warnings_point_here(case):
         elif case == "dirichlet":
             fastem.CompoundDirichlet(max_iter=1, tol=0.0).fit(rng.integers(0, 9, (20, 3)))
         elif case == "few rows":
-            fastem.PoissonHMM(3, n_iter=1, random_state=0).fit([[1], [2]])
+            fastem.HMM("poisson", 3, n_iter=1, random_state=0).fit([[1], [2], [4]])
         else:
-            model = fastem.PoissonHMM(2, n_iter=1, random_state=0)
-            model.lambdas_ = [[1.0], [2.0]]
+            model = fastem.HMM("poisson", 2, n_iter=1, random_state=0)
+            model.rates_ = [[1.0], [2.0]]
             model.fit(rng.poisson(3.0, (50, 1)))
     assert caught
     assert {w.filename for w in caught} == {__file__}

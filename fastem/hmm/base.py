@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 from numbers import Integral, Real
 from typing import Self
 
@@ -16,20 +18,32 @@ from ..data.sequences import Sequences, SequenceStream, as_sequences
 from ..estimator import Estimator, is_count
 from ..learning_rate import DEFAULT_RATE
 from ..lengths import Lengths
-from ..notices import warn
-from ..sklearn_compat import Interval, StrOptions, fit_context
-from ..stopping import ConvergenceMonitor, Monitored
+from ..notices import logged, warn
+from ..sklearn_compat import (
+    Interval,
+    StrOptions,
+    fit_context,
+    validate_parameter_constraints,
+)
+from ..stopping import Monitored
+from ..waiting import check_is_fitted
 from .chain import Chain, Shown, absorbing_states
 from .checks import check_possible
+from .custom import Customized, HookedModel, overridden_hooks
 from .emissions import Emissions
-from .inference import HMMInference
+from .hooks import EmissionHooks
 from .model import HMMModel
 
 __all__ = ["BaseHMM"]
 
+_log = logging.getLogger(__name__)
 
-class BaseHMM(HMMInference, Estimator):
-    """Common part of all hidden Markov estimators."""
+
+class BaseHMM(Estimator, EmissionHooks):
+    """Common part of all hidden Markov estimators of this package.
+
+    Users see :class:`fastem.hmm.custom.BaseHMM`, of which this is a subclass.
+    """
 
     _parameter_constraints = {  # noqa: RUF012 (scikit-learn's convention)
         "n_components": [Interval(Integral, 1, None, closed="left")],
@@ -58,9 +72,8 @@ class BaseHMM(HMMInference, Estimator):
     _not_in_model = Estimator._not_in_model | {
         "n_sequences_", "_monitor", "_monitor_made_for", "_learned",
     }  # fmt: skip
-    #: Whether the chain is drawn at random to begin with, as in hmmlearn. An even one leaves it to
-    #: the emissions to tell the states apart, and ends in fewer poor maxima.
-    _draws_chain = True
+    #: Whether ``fit`` logs what it would warn of otherwise, as hmmlearn does.
+    _logs = True
     #: The model; tests put a naive one in its place.
     _model_class = HMMModel
 
@@ -141,6 +154,11 @@ class BaseHMM(HMMInference, Estimator):
 
     def _model(self):
         """The model that the attributes describe, including attributes set by hand."""
+        self._check_not_customized()
+        return self._plain_model()
+
+    def _plain_model(self):
+        """The same, whatever hooks a subclass overrides."""
         emissions = self._emissions()
         values = self._values(emissions)
         n_columns = emissions.n_columns(values)
@@ -183,18 +201,68 @@ class BaseHMM(HMMInference, Estimator):
     def n_features(self, n_features):
         self.n_features_in_ = int(n_features)
 
-    @property
-    def monitor_(self) -> ConvergenceMonitor:
-        """Watches batch EM; set one of your own before fitting to change when it stops."""
-        if "_monitor" not in vars(self):
-            self.monitor_ = ConvergenceMonitor(self.tol, self.n_iter, self.verbose)
-        return self._monitor
+    # Hooks that a subclass overrides -----------------------------------------------------------
 
-    @monitor_.setter
-    def monitor_(self, monitor):
-        self._monitor = monitor
-        made_for = ("tol", "n_iter", "verbose")
-        self._monitor_made_for = {name: getattr(self, name) for name in made_for}
+    def _check_not_customized(self):
+        """Raise :class:`Customized` if a subclass has changed what kernels would compute."""
+        names = overridden_hooks(self)
+        if names:
+            raise Customized(self, names)
+
+    def _used_model(self):
+        """The model that the attributes describe; it is not built again unless one has changed."""
+        try:
+            return self._present_model()
+        except Customized:
+            return super()._used_model()
+        except AttributeError:
+            if self.__sklearn_is_fitted__():
+                raise
+        # Attributes are missing.
+        return check_is_fitted(self)
+
+    def _after_building(self):
+        # As in hmmlearn, lists that were set are arrays once they have been used.
+        for shown in self._shown():
+            value = getattr(self, shown.attribute)
+            if not isinstance(value, np.ndarray):
+                setattr(self, shown.attribute, np.asarray(value))
+
+    def _draw(self, model, path, random_state):
+        if isinstance(model, HookedModel):
+            return super()._draw(model, path, random_state)
+        return self._emissions().draw(model, path, random_state)
+
+    #: Settings that have no hook, and what they are by default.
+    _without_hooks = {  # noqa: RUF012
+        "absorbing": None, "fixed": (), "solver": "em", "callback": None,
+    }  # fmt: skip
+
+    def _fit_customized(self, X, lengths, sample_weight, cut_off):
+        """Batch EM through the hooks of a subclass."""
+        settings = self._without_hooks.items()
+        is_plain = all(value is None for value in (sample_weight, cut_off)) and all(
+            np.size(getattr(self, name)) == 0 if default == () else getattr(self, name) == default
+            for name, default in settings
+        )
+        if not is_plain:
+            raise ValueError(
+                f"{type(self).__name__} overrides {', '.join(overridden_hooks(self))}, and is "
+                "fitted through hmmlearn's hooks, which know of no sample_weight, cut_off, "
+                f"{', '.join(self._without_hooks)}: leave these as they are by default."
+            )
+        return EmissionHooks.fit(self, X, lengths)
+
+    def _validate_params(self):
+        with contextlib.suppress(RuntimeError):
+            return super()._validate_params()
+        # The constructor of a subclass may pass on arguments without naming them.
+        names = [name for name in self._parameter_constraints if hasattr(self, name)]
+        settings = {name: getattr(self, name) for name in names}
+        caller = type(self).__name__
+        return validate_parameter_constraints(
+            self._parameter_constraints, settings, caller_name=caller
+        )
 
     # Data ------------------------------------------------------------------------------------
 
@@ -219,6 +287,10 @@ class BaseHMM(HMMInference, Estimator):
         self, X, lengths=None, sample_weight=None, cut_off=None, *, reset, once=False
     ):  # fmt: skip
         """``X`` in any of the accepted forms, as checked sequences or a stream of them."""
+        if overridden_hooks(self):
+            return EmissionHooks._check_data(
+                self, X, lengths, sample_weight, cut_off, reset=reset, once=once
+            )
         if isinstance(X, Remote):
             return X.checked(self, reset=reset)
         data = as_sequences(X, lengths, sample_weight, cut_off, once=once)
@@ -236,6 +308,8 @@ class BaseHMM(HMMInference, Estimator):
 
     def _set_width(self, model):
         """Set the number of columns that data must have; attributes may have been set by hand."""
+        if isinstance(model, HookedModel):
+            return
         if model.family.compiled:
             n_columns = model.family.size(model.packed)[1]
             if getattr(self, "n_features_in_", None) != n_columns:
@@ -249,6 +323,7 @@ class BaseHMM(HMMInference, Estimator):
 
         With ``overwrite`` those that ``init_params`` names are initialized all the same.
         """
+        self._check_not_customized()
         n_columns, seed = self.n_features_in_, self.random_state
         overwritten = self.init_params if overwrite else ""
         wanted = [shown.name for shown in self._shown()
@@ -289,7 +364,7 @@ class BaseHMM(HMMInference, Estimator):
                 by_hand = not hasattr(self, "n_iter_")
             if by_hand:
                 warn(
-                    f"{name}_ was set, and is overwritten by the start because init_params "
+                    f"{name}_ was set, and will be overwritten by the start because init_params "
                     f"contains {letter!r}.",
                     UserWarning,
                 )
@@ -299,6 +374,8 @@ class BaseHMM(HMMInference, Estimator):
 
     def _n_free(self, model):
         """The number of free parameters, by their letters."""
+        if isinstance(model, HookedModel):
+            return super()._n_free(model)
         return {**self._chain().n_free(), **self._emissions().n_free(model)}
 
     def _initial_models(self, data):
@@ -306,9 +383,9 @@ class BaseHMM(HMMInference, Estimator):
         n_free = sum(n for letter, n in self._n_free(model).items() if letter in self.params)
         if isinstance(data, Sequences) and data.X.size < n_free:
             warn(
-                f"Fitting a model with {n_free} free numbers to only {data.X.size} data points "
-                "gives a degenerate solution. Use fewer states, hold parameters fixed, or find "
-                "more data.",
+                f"Fitting a model with {n_free} free scalar parameters with only {data.X.size} "
+                "data points will result in a degenerate solution. Use fewer states, hold "
+                "parameters fixed, or find more data.",
                 RuntimeWarning,
             )
         return [model]
@@ -340,7 +417,9 @@ class BaseHMM(HMMInference, Estimator):
         -------
         self
         """
-        with self._all_or_nothing():
+        if overridden_hooks(self):
+            return self._fit_customized(X, lengths, sample_weight, cut_off)
+        with self._all_or_nothing(), logged(_log if self._logs else None):
             monitor = self.monitor_
             before = monitor.iter, list(monitor.history)
             try:
@@ -366,21 +445,14 @@ class BaseHMM(HMMInference, Estimator):
         def check(model, expectation):
             check_possible(model, data, expectation.log_likelihood)
 
-        monitor = self.monitor_
-        for name, value in self._monitor_made_for.items():
-            if getattr(self, name) != value:
-                setattr(monitor, name, getattr(self, name))
-        self.monitor_ = monitor  # made for the present settings
-        monitor._reset()
-        vars(monitor).pop("_rounding", None)
         # A stream may hold rows of any type.
         in_single = getattr(data, "is_single", isinstance(data, SequenceStream))
-        return Monitored(monitor, self.n_iter, check, in_single)
+        return Monitored(self._reset_monitor(), self.n_iter, check, in_single)
 
     def _set_fitted(self, fitted, rule):
         super()._set_fitted(fitted, rule)
         monitor = rule.monitor
-        self.converged_ = bool(monitor._settled)
+        self.converged_ = rule.has_settled
         self.n_iter_ = monitor.iter
         self.lower_bounds_ = [float(value) for value in monitor.history]
         self.lower_bound_ = self.lower_bounds_[-1] if self.lower_bounds_ else -np.inf

@@ -64,8 +64,15 @@ class Chain:
 
     def checked(self, startprob, transmat) -> tuple[np.ndarray, np.ndarray]:
         """The probabilities as arrays; ``ValueError`` if they are not those of such a chain."""
+        return self.checked_start(startprob), self.checked_transitions(transmat)
+
+    def checked_start(self, startprob) -> np.ndarray:
+        """The start as an array, checked."""
+        return _probabilities("startprob_", startprob, (self.n_states,))
+
+    def checked_transitions(self, transmat) -> np.ndarray:
+        """The transitions as an array, checked."""
         n_states = self.n_states
-        startprob = _probabilities("startprob_", startprob, (n_states,))
         transmat = np.array(checks.numbers("transmat_", transmat))
         if transmat.shape == (n_states, n_states):
             for state in self.absorbing:
@@ -79,7 +86,7 @@ class Chain:
                     f"State {state} is absorbing, but transmat_[{state}] leads elsewhere: it must "
                     "be all zeros but for a one on the diagonal."
                 )
-        return startprob, transmat
+        return transmat
 
     def maximize(self, model, statistics, n_sequences) -> dict[str, np.ndarray]:
         """The probabilities after a step of batch EM, priors included."""

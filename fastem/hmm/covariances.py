@@ -6,7 +6,16 @@ import numpy as np
 
 from .. import checks
 
-__all__ = ["as_matrices", "covariance_shape", "initial_covariances", "normal_draws", "of_kind"]
+__all__ = ["as_matrices", "check_kind", "covariance_shape", "initial_covariances",
+           "normal_draws", "of_kind"]  # fmt: skip
+
+_KINDS = ("spherical", "diag", "full", "tied")
+
+
+def check_kind(kind) -> None:
+    """``ValueError`` unless this is a kind of covariances."""
+    if kind not in _KINDS:
+        raise ValueError(f"covariance_type must be one of {_KINDS}; got {kind!r}.")
 
 
 def covariance_shape(kind, parts, n_columns):
@@ -14,6 +23,7 @@ def covariance_shape(kind, parts, n_columns):
 
     Tied covariances are shared along its last axis.
     """
+    check_kind(kind)
     matrix = (n_columns, n_columns)
     return {
         "full": (*parts, *matrix),
@@ -35,7 +45,11 @@ def as_matrices(covars, kind, n_components, n_columns):
 
 def of_kind(covars, kind, n_components):
     """Covariances in the shape of their kind, from that shape or from whole matrices."""
+    check_kind(kind)
     covars = np.array(checks.numbers("covars_", covars))
+    if kind == "spherical" and covars.size == n_components == len(covars):
+        # One number for each state, along however many axes.
+        return covars.reshape(n_components)
     if covars.size == 0 or (covars.ndim == 3 and covars.shape[1] != covars.shape[2]):
         raise ValueError(
             "covars_ must be covariance matrices, or variances, of every state; got the shape "

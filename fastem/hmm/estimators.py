@@ -6,12 +6,14 @@ from numbers import Integral, Real
 
 import numpy as np
 
+from ..data.sequences import Sequences
 from ..families import Family
 from ..learning_rate import DEFAULT_RATE
 from ..sklearn_compat import Interval, StrOptions
-from . import emissions
+from . import emissions, hooks
 from .base import BaseHMM
 from .covariances import as_matrices, of_kind
+from .exchange import Exchange
 
 __all__ = ["GMMHMM", "HMM", "CategoricalHMM", "GaussianHMM", "MultinomialHMM", "PoissonHMM"]
 
@@ -25,7 +27,7 @@ _OF_GAUSSIANS = {
 }
 
 
-class GaussianHMM(BaseHMM):
+class GaussianHMM(hooks.GaussianHooks, Exchange, BaseHMM):
     """A hidden Markov model with Gaussian emissions, with the interface of hmmlearn's class.
 
     From the same start it gives hmmlearn's parameters, iteration by iteration. Beyond it:
@@ -189,7 +191,7 @@ class GaussianHMM(BaseHMM):
         self._covars_ = covars
 
 
-class GMMHMM(BaseHMM):
+class GMMHMM(hooks.MixtureHooks, Exchange, BaseHMM):
     """A hidden Markov model whose states emit from Gaussian mixtures, as hmmlearn's class.
 
     Parameters
@@ -289,7 +291,7 @@ class GMMHMM(BaseHMM):
         )  # fmt: skip
 
 
-class PoissonHMM(BaseHMM):
+class PoissonHMM(hooks.PoissonHooks, Exchange, BaseHMM):
     """A hidden Markov model with Poisson emissions, with the interface of hmmlearn's class.
 
     Parameters
@@ -365,7 +367,7 @@ class PoissonHMM(BaseHMM):
         )
 
 
-class CategoricalHMM(BaseHMM):
+class CategoricalHMM(hooks.CategoricalHooks, Exchange, BaseHMM):
     """A hidden Markov model with categorical emissions, with the interface of hmmlearn's class.
 
     The data have one column, of whole numbers ``0 .. n_features - 1``.
@@ -453,12 +455,19 @@ class CategoricalHMM(BaseHMM):
     def n_features(self, n_features):
         self._given_features = n_features
 
+    def _check_table(self, table, n_before=0, *, reset):
+        X = hooks.as_symbols(np.asarray(table.X))
+        if X.shape != table.X.shape:
+            lengths = table.lengths * table.X.shape[1]
+            table = Sequences(X, lengths, table.sample_weight, table.cut_off)
+        return super()._check_table(table, n_before, reset=reset)
+
     def get_params(self, deep=True):
         """The settings as they were given, without a number of symbols found from the data."""
         return {**super().get_params(deep), "n_features": self._given_features}
 
 
-class MultinomialHMM(BaseHMM):
+class MultinomialHMM(hooks.MultinomialHooks, Exchange, BaseHMM):
     """A hidden Markov model with multinomial emissions, with the interface of hmmlearn's class.
 
     A row holds the counts of ``n_features`` outcomes in so many trials.
@@ -529,7 +538,7 @@ class MultinomialHMM(BaseHMM):
         return emissions.MultinomialEmissions(self.n_components, self.n_trials, found)
 
 
-class HMM(BaseHMM):
+class HMM(hooks.FamilyHooks, BaseHMM):
     """A hidden Markov model with emissions of any family.
 
     Parameters
@@ -579,7 +588,10 @@ class HMM(BaseHMM):
         **BaseHMM._parameter_constraints,
         "family": [Family, str],
     }
+    #: An even chain leaves it to the emissions to tell the states apart, and ends in fewer poor
+    #: maxima than one that is drawn at random.
     _draws_chain = False
+    _logs = False
 
     def __init__(
         self, family="gaussian", n_components=1, startprob_prior=1.0, transmat_prior=1.0,

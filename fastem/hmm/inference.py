@@ -14,35 +14,25 @@ __all__ = ["HMMInference"]
 class HMMInference:
     """The part of an estimator that uses its model and does not change it."""
 
-    def _used_model(self):
-        """The model that the attributes describe; it is not built again unless one has changed."""
-        try:
-            return self._present_model()
-        except AttributeError:
-            if self.__sklearn_is_fitted__():
-                raise
-        # Attributes are missing.
-        return check_is_fitted(self)
-
-    def _model_and_tables(self, X, lengths, cut_off):
-        """The model, and the tables of checked data for it."""
-        model = self._used_model()
+    def _tables(self, model, X, lengths, cut_off):
+        """The tables of data that are checked for a model."""
         self._set_width(model)
         data = self._check_data(X, lengths, None, cut_off, reset=False, once=True)
-        return model, data.tables()
+        return data.tables()
 
     def _found(self, what, X, lengths, cut_off):
         """Pairs of log-probabilities, one for each sequence, and of rows, for each table.
 
         ``what`` is the name of a method of :class:`~fastem.hmm.few.Few`.
         """
-        few = getattr(self._used_model(), "few", None) if cut_off is None else None
+        model = self._used_model()
+        few = getattr(model, "few", None) if cut_off is None else None
         if few is not None and self._are_plain_rows(X):
             batch = few.batch(X, lengths)
             found = None if batch is None else getattr(few, what)(batch)
             if found is not None:
                 return [found]
-        model, tables = self._model_and_tables(X, lengths, cut_off)
+        tables = self._tables(model, X, lengths, cut_off)
         if what == "paths":
             return map(model.decode, tables)
         return (model.infer(table, posteriors=what == "posteriors") for table in tables)
@@ -158,15 +148,17 @@ class HMMInference:
                 yield state
 
         path = self._chain().path(model, n_samples, random_state, currstate)
-        X = self._emissions().draw(model, recorded(path), random_state)
+        X = self._draw(model, recorded(path), random_state)
         return X, np.array(states)
 
     def get_stationary_distribution(self) -> np.ndarray:
         """The distribution over states that a step leaves as it is."""
-        check_is_fitted(self)
-        if self._chain().absorbing:
+        if not hasattr(self, "transmat_"):
+            check_is_fitted(self)
+        chain = self._chain()
+        if chain.absorbing:
             raise ValueError("A chain that is absorbed has no stationary distribution.")
-        transmat = self._model().parameters["transmat"]
+        transmat = chain.checked_transitions(self.transmat_)
         n_states = len(transmat)
         # π(A - I) = 0 and Σπ = 1, of which one equation is redundant.
         equations = np.vstack([transmat.T - np.eye(n_states), np.ones(n_states)])
@@ -186,7 +178,8 @@ class HMMInference:
 
     def _criterion_parts(self, X, lengths, cut_off):
         """The log-likelihood, the number of free parameters, and that of rows."""
-        model, tables = self._model_and_tables(X, lengths, cut_off)
+        model = self._used_model()
+        tables = self._tables(model, X, lengths, cut_off)
         log_likelihood, n_rows = 0.0, 0
         for table in tables:
             log_likelihood += model.log_likelihoods(table).sum()

@@ -197,6 +197,16 @@ class Pass:
         self.in_threads(self._decode_piece, pieces_of(self.table, self.n_states))
         return self.log_likelihoods, self.states
 
+    def log_densities(self):
+        """The log-density of each row in each state, (n_rows, K); the rows are one sequence."""
+        batch, _rows, log_base = self.read_all()
+        n_rows, size = len(self.table.X), self.size
+        log_b = np.empty((n_rows + GROUP) * size)
+        self.emit(batch, 0, 0, n_rows, True, log_b, np.empty(0))
+        found = log_b[: n_rows * size].reshape(n_rows, size)[:, : self.n_states]
+        found = np.where(found > emissions.LEAST, found, -np.inf)
+        return found if log_base is None else found + log_base[:, None]
+
     # Cutting ---------------------------------------------------------------------------------
 
     def in_threads(self, function, items):

@@ -2,7 +2,8 @@
 
 The path is found from its end: the state before ``j`` at step t is the ``i`` that gives the
 maximum. Of one sequence only the values are kept, and ``i`` is looked for again, K sums a step,
-instead of storing K of them at every step. Of equal ones the first is taken.
+instead of storing K of them at every step. Among equal paths hmmlearn's is taken: the first of
+equal states at the end, and the last of those that may come before a state.
 """
 
 import numpy as np
@@ -31,7 +32,7 @@ def _likeliest(delta, n_states, at, stride, log_transitions, size, j):
         value = delta[at + i * stride]
         if j >= 0:
             value = value + log_transitions[i * size + j]
-        if value > top:
+        if value > top or (j >= 0 and value == top):
             top = value
             best = i
     return best
@@ -59,21 +60,22 @@ def advance_paths(chain, size, log_b, width, t, n_steps, logarithms, delta, befo
                 a, c = simd.splat8(log_start[j]), simd.splat8(log_start[j + 1])
                 d, e = simd.splat8(log_start[j + 2]), simd.splat8(log_start[j + 3])
             else:
+                # Of equal states the last stays.
                 for i in range(n_states):
                     x = simd.load8(delta, last + i * GROUP)
                     number = simd.splat8(float(i))
                     row = i * size + j
                     y = x + simd.splat8(log_transitions[row])
-                    from_a = simd.where_above(y, a, number, from_a)
+                    from_a = simd.where_above(a, y, from_a, number)
                     a = simd.maximum(y, a)
                     y = x + simd.splat8(log_transitions[row + 1])
-                    from_c = simd.where_above(y, c, number, from_c)
+                    from_c = simd.where_above(c, y, from_c, number)
                     c = simd.maximum(y, c)
                     y = x + simd.splat8(log_transitions[row + 2])
-                    from_d = simd.where_above(y, d, number, from_d)
+                    from_d = simd.where_above(d, y, from_d, number)
                     d = simd.maximum(y, d)
                     y = x + simd.splat8(log_transitions[row + 3])
-                    from_e = simd.where_above(y, e, number, from_e)
+                    from_e = simd.where_above(e, y, from_e, number)
                     e = simd.maximum(y, e)
             at = j * width + s * GROUP
             to = here + j * GROUP
