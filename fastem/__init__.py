@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from . import dirichlet as dirichlet
     from . import distributed as distributed
     from . import families as families
+    from . import functional as functional
     from . import hmm as hmm
     from . import kalman as kalman
     from . import kernels as kernels
@@ -86,7 +87,8 @@ FUNCTIONS = {
 
 #: The modules that are documented.
 MODULES = (
-    "algebra", "callbacks", "data", "dirichlet", "distributed", "drift", "families", "hmm",
+    "algebra", "callbacks", "data", "dirichlet", "distributed", "drift", "families",
+    "functional", "hmm",
     "kalman", "kernels", "learning_rate", "matching", "mixture", "mixture_of_models", "model",
     "monitoring", "simulated", "statistics", "stopping",
 )  # fmt: skip
