@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from ..kernels.hmm.given import (
     smooth_given,
 )
 from ..kernels.hmm.usages import absorbing_usages, fixed_length_usages
+from ..kernels.options import compiled_for
 from ..lengths import Lengths
 from ..parallel import in_order
 
@@ -125,6 +127,14 @@ def forward(log_likelihoods, startprob, transmat, lengths=None, *, n_jobs=None) 
     array([[0.818, 0.182],
            [0.153, 0.847]])
     """
+    if lengths is None and _are_plain(log_likelihoods, startprob, transmat):
+        x, score = log_likelihoods, np.empty(1)
+        filtered, log_scales = np.empty(x.shape), np.empty(len(x))
+        problem = _code_of(forward_given)(
+            x, _length(len(x)), startprob, transmat, False, filtered, log_scales, score
+        )
+        if problem == FINE:
+            return Forward(score.item(), filtered, log_scales)
     x, start, matrix, runs = _checked(log_likelihoods, startprob, transmat, lengths)
     filtered, log_scales = np.empty(x.shape), np.empty(len(x))
 
@@ -242,6 +252,12 @@ def viterbi(log_likelihoods, startprob, transmat, lengths=None, *, n_jobs=None) 
     >>> functional.viterbi(log_likelihoods, [0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]]).states
     array([0, 1])
     """
+    if lengths is None and _are_plain(log_likelihoods, startprob, transmat):
+        x, score = log_likelihoods, np.empty(1)
+        states = np.empty(len(x), dtype=np.int64)
+        problem = _code_of(decode_given)(x, _length(len(x)), startprob, transmat, states, score)
+        if problem == FINE:
+            return Viterbi(score.item(), states)
     x, start, matrix, runs = _checked(log_likelihoods, startprob, transmat, lengths)
     states = np.empty(len(x), dtype=np.int64)
 
@@ -451,6 +467,44 @@ def _checked(log_likelihoods, startprob, transmat, lengths, cut=True):
     return x, start, matrix, _runs(lengths, n_states)
 
 
+def _are_plain(x, start, matrix):
+    """Whether these are arrays as kernels take them, of sizes that agree.
+
+    For a few rows, looking at more would take longer than the recursion.
+    """
+    if not (type(x) is type(start) is type(matrix) is np.ndarray):
+        return False
+    n = len(start)
+    return (
+        x.dtype is start.dtype is matrix.dtype is _DOUBLE
+        and x.shape == (len(x), n)
+        and matrix.shape == (n, n)
+        and start.shape == (n,)
+        and len(x) > 0
+        and n > 0
+        and x.flags.carray
+        and start.flags.carray
+        and matrix.flags.carray
+    )
+
+
+@cache
+def _code_of(kernel):
+    """The machine code of a kernel for arrays that are plain."""
+    table, row, whole = np.ones((1, 1)), np.ones(1), np.ones(1, dtype=np.int64)
+    arguments = {
+        forward_given: (table, whole, row, table, False, table, row, row),
+        decode_given: (table, whole, row, table, whole, row),
+    }
+    return compiled_for(kernel, *arguments[kernel])
+
+
+@lru_cache(maxsize=64)
+def _length(n):
+    """The lengths of one sequence, which nobody changes."""
+    return np.array([n])
+
+
 def _runs(lengths, n_states):
     """Runs of sequences of about equal work, which depend on the sizes alone."""
     ends = np.cumsum(lengths)
@@ -486,8 +540,7 @@ def _explain(problem, x, start, matrix):
     if problem == WRONG_VALUES:
         row, column = np.argwhere(~(x < np.inf))[0].tolist()
         raise ValueError(
-            "log_likelihoods must be numbers or minus infinity; row {}, column {} is {}.".format(
-                row, column, x[row, column]
-            )
+            f"log_likelihoods must be numbers or minus infinity; row {row}, column {column} is "
+            f"{x[row, column]}."
         )
     raise ValueError("startprob and transmat must be probabilities that sum to 1.")

@@ -190,7 +190,7 @@ def weighted_moments(
             return WeightedMoments(mass, means, moments.scatter / moments.mass.sum())
         shape = (-1,) + (1,) * (moments.scatter.ndim - 1)
         covariances = moments.scatter / moments.mass.reshape(shape)
-        if covariance_type == "spherical" :
+        if covariance_type == "spherical":
             covariances = covariances / X.shape[1]
     return WeightedMoments(mass, means, covariances)
 

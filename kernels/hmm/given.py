@@ -27,6 +27,12 @@ _NEAR_ONE = 1e-5 + 1e-8
 _BLOCK_ENTRIES = 4096
 _BLOCK_STEPS = 64
 
+# Up to so many entries nothing is allocated: it would take longer than the recursion.
+_FEW_ENTRIES = 1024
+# Paths: of more states vectors are faster, but for a few steps.
+_MANY_STATES = 8
+_FEW_STEPS = 64
+
 
 @kernel
 def are_numbers(log_likelihoods):
@@ -276,6 +282,37 @@ def forward_one(chain, log_likelihoods, first, n_steps, logarithms, out, log_sca
 
 
 @kernel
+def forward_few(log_likelihoods, first, n_steps, startprob, transmat, filtered, log_scales):
+    """As ``forward_plainly`` without ``logarithms``, for a few rows: in place."""
+    n_states = startprob.shape[0]
+    score = 0.0
+    for t in range(first, first + n_steps):
+        top = LEAST
+        for k in range(n_states):
+            top = max(top, log_likelihoods[t, k])
+        total = 0.0
+        least = np.inf
+        for k in range(n_states):
+            a = startprob[k]
+            if t > first:
+                a = 0.0
+                for i in range(n_states):
+                    a += filtered[t - 1, i] * transmat[i, k]
+            a *= np.exp(log_likelihoods[t, k] - top)
+            filtered[t, k] = a
+            total += a
+            least = min(least, a)
+        if not (least > SMALL and total > SMALL):
+            return score, False
+        share = 1.0 / total
+        for k in range(n_states):
+            filtered[t, k] *= share
+        log_scales[t] = top + np.log(total)
+        score += log_scales[t]
+    return score, True
+
+
+@kernel
 def forward_given(
     log_likelihoods, lengths, startprob, transmat, logarithms, out, log_scales, scores
 ):  # fmt: skip
@@ -287,6 +324,17 @@ def forward_given(
     problem = check_given(log_likelihoods, startprob, transmat)
     if problem != FINE:
         return problem
+    if log_likelihoods.size <= _FEW_ENTRIES and not logarithms:
+        certain = True
+        first = 0
+        for s in range(lengths.shape[0]):
+            if certain:
+                scores[s], certain = forward_few(
+                    log_likelihoods, first, lengths[s], startprob, transmat, out, log_scales
+                )
+            first += lengths[s]
+        if certain:
+            return FINE
     chain = chain_of(startprob, transmat)
     room = room_for_blocks(padded_states(chain.n_states), longest_of(lengths))
     first = 0
@@ -417,12 +465,143 @@ def smooth_given(
 # Paths -----------------------------------------------------------------------------------------
 
 
+@inlined
+def _later(top, best, value, i):
+    """The larger of two values and its index, the later one if they are equal."""
+    if value >= top:
+        return value, i
+    return top, best
+
+
+@inlined
+def _best_of_four(d0, d1, d2, d3, log_a, at):
+    """The largest ``δ(i) + log A_ij`` and its i, the last of equal ones; ``log_a[at + i]``."""
+    a, i = _later(d0 + log_a[at], 0, d1 + log_a[at + 1], 1)
+    b, j = _later(d2 + log_a[at + 2], 2, d3 + log_a[at + 3], 3)
+    return _later(a, i, b, j)
+
+
+@kernel
+def _decode_two(log_start, log_a, log_b, first, n_steps, states, before):
+    """As ``decode_directly`` for two states, in registers; ``log_a[4 j + i]``."""
+    d0, d1 = log_start[0] + log_b[first, 0], log_start[1] + log_b[first, 1]
+    a00, a10, a01, a11 = log_a[0], log_a[1], log_a[4], log_a[5]
+    for t in range(1, n_steps):
+        top0, from0 = _later(d0 + a00, 0, d1 + a10, 1)
+        top1, from1 = _later(d0 + a01, 0, d1 + a11, 1)
+        d0 = top0 + log_b[first + t, 0]
+        d1 = top1 + log_b[first + t, 1]
+        before[t] = from0 + 2 * from1
+    top = max(d0, d1)
+    j = 0 if d0 >= d1 else 1
+    for t in range(n_steps - 1, -1, -1):
+        states[first + t] = j
+        j = (before[t] >> j) & 1
+    return top
+
+
+@kernel
+def _decode_four(log_start, log_a, log_b, first, n_steps, states, before):
+    """As ``decode_directly`` for three or four states, in registers; ``log_a[4 j + i]``."""
+    n_states = log_b.shape[1]
+    last = n_states - 1
+    d0, d1 = log_start[0] + log_b[first, 0], log_start[1] + log_b[first, 1]
+    d2, d3 = log_start[2] + log_b[first, 2], -np.inf
+    if n_states == 4:
+        d3 = log_start[3] + log_b[first, 3]
+    for t in range(1, n_steps):
+        x, from0 = _best_of_four(d0, d1, d2, d3, log_a, 0)
+        y, from1 = _best_of_four(d0, d1, d2, d3, log_a, 4)
+        z, from2 = _best_of_four(d0, d1, d2, d3, log_a, 8)
+        from3 = 0
+        if n_states == 4:
+            u, from3 = _best_of_four(d0, d1, d2, d3, log_a, 12)
+            d3 = u + log_b[first + t, 3]
+        d0 = x + log_b[first + t, 0]
+        d1 = y + log_b[first + t, 1]
+        d2 = z + log_b[first + t, 2]
+        before[t] = from0 + 4 * from1 + 16 * from2 + 64 * from3
+    top, j = d0, 0
+    if d1 > top:
+        top, j = d1, 1
+    if d2 > top:
+        top, j = d2, 2
+    if d3 > top:
+        top, j = d3, 3
+    for t in range(n_steps - 1, -1, -1):
+        # If nothing is possible, a state that there is not may be equal to the others.
+        j = min(j, last)
+        states[first + t] = j
+        j = (before[t] >> (2 * j)) & 3
+    return top
+
+
+@kernel
+def _decode_few(log_start, log_a, log_b, first, n_steps, states, before):
+    """As ``decode_directly`` for any number of states; ``log_a[j * n_states + i]``."""
+    n_states = log_b.shape[1]
+    delta = np.empty(2 * n_states)
+    for k in range(n_states):
+        delta[k] = log_start[k] + log_b[first, k]
+    old, new = 0, n_states
+    for t in range(1, n_steps):
+        for j in range(n_states):
+            top, best = -np.inf, 0
+            for i in range(n_states):
+                value = delta[old + i] + log_a[j * n_states + i]
+                is_later = value >= top
+                best = i if is_later else best
+                top = value if is_later else top
+            delta[new + j] = top + log_b[first + t, j]
+            before[t * n_states + j] = best
+        old, new = new, old
+    top, j = delta[old], 0
+    for k in range(1, n_states):
+        if delta[old + k] > top:
+            top, j = delta[old + k], k
+    for t in range(n_steps - 1, -1, -1):
+        states[first + t] = j
+        j = before[t * n_states + j]
+    return top
+
+
+@kernel
+def decode_directly(log_likelihoods, lengths, startprob, transmat, states, scores):
+    """Likeliest paths of few states, or of few steps: log-likelihoods are read where they are.
+
+    Of equal predecessors the last is taken, and of equal ends the first.
+    """
+    n_states = startprob.shape[0]
+    stride = n_states if n_states == 1 or n_states > 4 else 4
+    log_start, log_a = np.empty(n_states), np.full(stride * stride, -np.inf)
+    for i in range(n_states):
+        log_start[i] = np.log(startprob[i])
+        for j in range(n_states):
+            log_a[j * stride + i] = np.log(transmat[i, j])
+    each = 1 if 1 < n_states <= 4 else n_states
+    before = np.empty(longest_of(lengths) * each, dtype=np.uint8)
+    first = 0
+    for s in range(lengths.shape[0]):
+        arguments = (log_start, log_a, log_likelihoods, first, lengths[s], states, before)
+        if n_states == 2:
+            scores[s] = _decode_two(*arguments)
+        elif 2 < n_states <= 4:
+            scores[s] = _decode_four(*arguments)
+        else:
+            scores[s] = _decode_few(*arguments)
+        first += lengths[s]
+
+
 @kernel
 def decode_given(log_likelihoods, lengths, startprob, transmat, states, scores):
     """The likeliest path of each sequence, and its log-probability."""
     problem = check_given(log_likelihoods, startprob, transmat)
     if problem != FINE:
         return problem
+    n_states = startprob.shape[0]
+    if n_states < _MANY_STATES or (n_states < 256 and longest_of(lengths) < _FEW_STEPS):
+        decode_directly(log_likelihoods, lengths, startprob, transmat, states, scores)
+        return FINE
     chain = chain_of(startprob, transmat)
     size = padded_states(chain.n_states)
     log_b = np.empty((longest_of(lengths) + 16) * size)
@@ -450,7 +629,9 @@ def chosen(weights, n, total, u):
 
 
 @kernel
-def sample_given(log_likelihoods, lengths, startprob, transmat, uniforms, log_alpha, states, scores):
+def sample_given(
+    log_likelihoods, lengths, startprob, transmat, uniforms, log_alpha, states, scores
+):
     """Paths from the posterior: ``states[:, row]``, by ``uniforms`` (rows, samples).
 
     ``P(i | next state j, what came so far) ∝ α_t(i) A_ij``, from the last step to the first.
