@@ -6,9 +6,6 @@ from itertools import product
 import numpy as np
 import pytest
 from hmmlearn import _hmmc
-from oracles import dirichlet as dirichlet_oracle
-from oracles import hmm as oracle
-from oracles import kalman as kalman_oracle
 from scipy import sparse, stats
 from scipy.special import logsumexp
 
@@ -16,6 +13,10 @@ import fastem
 from fastem import functional
 from fastem.hmm import functions as hmm_functions
 from fastem.kernels.hmm import given
+
+from oracles import dirichlet as dirichlet_oracle
+from oracles import hmm as oracle
+from oracles import kalman as kalman_oracle
 
 
 def problem(n_steps, n_states, seed=0, spread=2.0):
@@ -343,8 +344,8 @@ def test_bad_input_is_refused(recursion, lengths):
         wrong = start.copy()
         wrong[1] = value
         refuses("startprob", x, wrong, matrix)
-    refuses(r"startprob must sum to 1; it sums to 0.9", x, start * 0.9, matrix)
-    refuses(r"transmat\[0\] must sum to 1; it sums to 0.9", x, start, matrix * 0.9)
+    refuses(r"startprob must sum to 1; it sums to 0.[45]", x, start * 0.5, matrix)
+    refuses(r"transmat\[0\] must sum to 1; it sums to 0.[45]", x, start, matrix * 0.5)
     wrong = matrix.copy()
     wrong[2] = [-0.5, 0.5, 1.0]
     refuses("cannot be negative", x, start, wrong)

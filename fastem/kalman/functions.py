@@ -66,7 +66,7 @@ def kalman_filter(
     >>> functional.kalman_filter([[1.0], [2.0], [3.0]], *system).means.round(3)
     array([[0.5  ],
            [1.062],
-           [1.678]])
+           [1.686]])
     """
     return _inferred(False, observations, lengths, locals())
 
@@ -104,9 +104,9 @@ def rts_smoother(
     >>> from fastem import functional
     >>> system = [[1.0]], [[1.0]], [[0.1]], [[1.0]], [0.0], [[1.0]]
     >>> functional.rts_smoother([[1.0], [2.0], [3.0]], *system).means.round(3)
-    array([[1.275],
-           [1.43 ],
-           [1.678]])
+    array([[1.379],
+           [1.555],
+           [1.686]])
     """
     return _inferred(True, observations, lengths, locals())
 
