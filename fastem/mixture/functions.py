@@ -118,6 +118,7 @@ def gmm_e_step(
            [0.5  , 0.5  ]])
     """
     X = _rows(X)
+    checks.check_probabilities("weights", checks.numbers("weights", weights))
     model = _mixture(weights, means, covariances, covariance_type, n_jobs)
     log_totals, posteriors, _ = model.infer(X, log_totals=True, posteriors=True)
     return ExpectedComponents(log_totals, posteriors)
