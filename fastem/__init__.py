@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from .mixture import GaussianMixture as GaussianMixture
     from .mixture import Mixture as Mixture
     from .mixture_of_models import MixtureOfModels as MixtureOfModels
+    from .patching import patch as patch
+    from .patching import unpatch as unpatch
     from .saving import load as load
     from .saving import save as save
     from .statistics import Statistics as Statistics
@@ -83,13 +85,14 @@ FUNCTIONS = {
     "Statistics": "statistics",
     "ExponentialFamily": "families",
     "warmup": "warming",
+    "patch": "patching",
+    "unpatch": "patching",
 }
 
 #: The modules that are documented.
 MODULES = (
-    "algebra", "callbacks", "data", "dirichlet", "distributed", "drift", "families",
-    "functional", "hmm",
-    "kalman", "kernels", "learning_rate", "matching", "mixture", "mixture_of_models", "model",
+    "algebra", "callbacks", "data", "dirichlet", "distributed", "drift", "families", "functional",
+    "hmm", "kalman", "kernels", "learning_rate", "matching", "mixture", "mixture_of_models", "model",
     "monitoring", "simulated", "statistics", "stopping",
 )  # fmt: skip
 
