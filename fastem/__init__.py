@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from . import dirichlet as dirichlet
     from . import distributed as distributed
     from . import families as families
+    from . import functional as functional
     from . import hmm as hmm
     from . import kalman as kalman
     from . import kernels as kernels
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from .mixture import GaussianMixture as GaussianMixture
     from .mixture import Mixture as Mixture
     from .mixture_of_models import MixtureOfModels as MixtureOfModels
+    from .patching import patch as patch
+    from .patching import unpatch as unpatch
     from .saving import load as load
     from .saving import save as save
     from .statistics import Statistics as Statistics
@@ -83,12 +86,15 @@ FUNCTIONS = {
     "Statistics": "statistics",
     "ExponentialFamily": "families",
     "warmup": "warming",
+    "patch": "patching",
+    "unpatch": "patching",
 }
 
 #: The modules that are documented.
 MODULES = (
-    "algebra", "base", "callbacks", "data", "dirichlet", "distributed", "drift", "families", "hmm",
-    "kalman", "kernels", "learning_rate", "matching", "mixture", "mixture_of_models", "model",
+    "algebra", "base", "callbacks", "data", "dirichlet", "distributed", "drift", "families",
+    "functional", "hmm", "kalman", "kernels", "learning_rate", "matching", "mixture",
+    "mixture_of_models", "model",
     "monitoring", "simulated", "statistics", "stopping",
 )  # fmt: skip
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..kernels.hmm.given import (
+from ..kernels.hmm.custom_emissions import (
     given_backward,
     given_forward,
     given_path,

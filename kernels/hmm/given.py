@@ -1,207 +1,682 @@
-"""Forward, backward, transitions and likeliest paths of one sequence whose emissions are given.
+"""The recursions over log-likelihoods that somebody else has computed, (rows, K).
 
-For emissions that are computed outside the kernels: ``log_b[t, k]`` is the log-density of step t in
-state k, and ``b[t, k]`` the density. The recursions in logarithms,
-``log α_t(j) = log b_t(j) + log Σ_i exp(log α_{t-1}(i)) A_ij``, take K exponentials and K logarithms
-a step: all terms are divided by the largest. Where what underflows could matter, the sum is done
-again term by term.
+Sequences lie one after another in the rows, and are taken one after another, in blocks of steps
+that stay in the cache. Plain numbers are used as in ``forward_backward``; what is, or may be, lost
+to underflow is done again in logarithms.
 """
 
 import numpy as np
 
+from .. import simd
+from ..log_space import log_backward, log_forward
 from ..options import inlined, kernel
+from .backward import backward_alone, posteriors_alone
+from .chain import SMALL, Chain, log_matrix, padded_states, set_chain
+from .emissions import LEAST
+from .forward import forward_alone
+from .forward_backward import add_transitions_alone
+from .viterbi import viterbi_alone
 
-#: Sums of terms of which the largest is one, below which the terms that underflow could matter.
-_LEAST_SUM = 1e-280
-#: The exponent of a common factor above which products that underflow could matter.
-_LARGEST_FACTOR = 200.0
-#: Scaled recursions give up where a sum of probabilities is smaller.
-_LEAST_SCALE = 1e-300
+#: What ``check_given`` found.
+FINE, WRONG_VALUES, WRONG_START, WRONG_TRANSITIONS = 0, 1, 2, 3
+
+# As ``numpy.isclose`` of a sum with one.
+_NEAR_ONE = 1e-5 + 1e-8
+
+# States times steps of a block, and the least steps.
+_BLOCK_ENTRIES = 4096
+_BLOCK_STEPS = 64
+
+# Up to so many entries nothing is allocated: it would take longer than the recursion.
+_FEW_ENTRIES = 1024
+# Paths: of more states vectors are faster, but for a few steps.
+_MANY_STATES = 8
+_FEW_STEPS = 64
+
+
+@kernel
+def are_numbers(log_likelihoods):
+    """Whether no entry is NaN or plus infinity."""
+    flat = log_likelihoods.reshape(-1)
+    n_wrong = 0
+    for i in range(flat.shape[0]):
+        n_wrong += 0 if flat[i] < np.inf else 1
+    return n_wrong == 0
+
+
+@kernel
+def check_given(log_likelihoods, startprob, transmat):
+    """``FINE``, or what is not: a value, the start, or a row of the transition matrix."""
+    n_states = startprob.shape[0]
+    total = 0.0
+    least = np.inf
+    for k in range(n_states):
+        total += startprob[k]
+        # NaN makes the total NaN.
+        least = min(least, startprob[k])
+    if not (least >= 0.0 and abs(total - 1.0) <= _NEAR_ONE):
+        return WRONG_START
+    for i in range(n_states):
+        total = 0.0
+        least = np.inf
+        for j in range(n_states):
+            total += transmat[i, j]
+            least = min(least, transmat[i, j])
+        if not (least >= 0.0 and abs(total - 1.0) <= _NEAR_ONE):
+            return WRONG_TRANSITIONS
+    return FINE if are_numbers(log_likelihoods) else WRONG_VALUES
+
+
+@kernel
+def chain_of(startprob, transmat):
+    """A chain whose states never end a sequence."""
+    n_states = startprob.shape[0]
+    size = padded_states(n_states)
+    chain = Chain(
+        n_states, np.zeros(size), np.zeros(size * size), np.zeros(size * size),
+        np.zeros(size * size), np.zeros(size * size), np.empty(0, dtype=np.uint8),
+    )  # fmt: skip
+    set_chain(chain, startprob, transmat)
+    return chain
 
 
 @inlined
-def _largest(x, n):
+def block_steps(size, n_steps):
+    """Steps of a block."""
+    return min(max(_BLOCK_ENTRIES // size, _BLOCK_STEPS), n_steps)
+
+
+@inlined
+def longest_of(lengths):
+    """The largest length."""
+    longest = 0
+    for s in range(lengths.shape[0]):
+        longest = max(longest, lengths[s])
+    return longest
+
+
+@kernel
+def emit(log_likelihoods, first, n, size, b, shifts):
+    """``b[i * size + k] = exp(x - shifts[i])`` of ``n`` rows, the shift being the largest x."""
+    n_states = log_likelihoods.shape[1]
+    for i in range(n):
+        top = LEAST
+        for k in range(n_states):
+            top = max(top, log_likelihoods[first + i, k])
+        shifts[i] = top
+        at = i * size
+        for k in range(n_states):
+            b[at + k] = log_likelihoods[first + i, k] - top
+        for k in range(n_states, size):
+            b[at + k] = -np.inf
+    for at in range(0, n * size, 4):
+        simd.store(b, at, simd.exp(simd.load(b, at)))
+
+
+@kernel
+def pad(log_likelihoods, first, n, size, log_b):
+    """Rows with states padded by impossible ones."""
+    n_states = log_likelihoods.shape[1]
+    for i in range(n):
+        for k in range(n_states):
+            log_b[i * size + k] = log_likelihoods[first + i, k]
+        for k in range(n_states, size):
+            log_b[i * size + k] = -np.inf
+
+
+# Forward ---------------------------------------------------------------------------------------
+
+
+@kernel
+def propagate_logarithms(matrix, log_matrix, size, log_x, weights, out):
+    """``out[j] = log Σ_i exp(log_x[i]) M_ij``, for any numbers. ``weights`` is work space."""
+    n = log_x.shape[0]
     top = -np.inf
     for i in range(n):
-        top = max(top, x[i])
-    return top
-
-
-@kernel
-def _log_product(x, matrix, log_matrix, n, terms, out):
-    """``out_j = log Σ_i exp(x_i) M_ij``."""
-    top = _largest(x, n)
-    for j in range(n):
-        out[j] = 0.0
+        top = max(top, log_x[i])
     if top == -np.inf:
         for j in range(n):
-            out[j] = -np.inf
+            out[j] = top
         return
     for i in range(n):
-        factor = np.exp(x[i] - top)
-        if factor > 0.0:
-            for j in range(n):
-                out[j] += factor * matrix[i, j]
+        weights[i] = np.exp(log_x[i] - top)
     for j in range(n):
-        if out[j] > _LEAST_SUM:
-            out[j] = top + np.log(out[j])
-            continue
-        for i in range(n):
-            terms[i] = x[i] + log_matrix[i, j]
-        highest = _largest(terms, n)
         total = 0.0
-        if highest > -np.inf:
+        for i in range(n):
+            total += weights[i] * matrix[i * size + j]
+        if total > SMALL:
+            out[j] = top + np.log(total)
+            continue
+        # Terms may be lost to underflow, or there are none.
+        best = -np.inf
+        for i in range(n):
+            best = max(best, log_x[i] + log_matrix[i * size + j])
+        out[j] = best
+        if best > -np.inf:
+            total = 0.0
             for i in range(n):
-                total += np.exp(terms[i] - highest)
-            out[j] = highest + np.log(total)
-        else:
-            out[j] = -np.inf
+                total += np.exp(log_x[i] + log_matrix[i * size + j] - best)
+            out[j] = best + np.log(total)
 
 
 @kernel
-def given_forward(start, transitions, log_b, log_alpha):
-    """``log α`` (T, K) of one sequence; returns its log-likelihood."""
-    n_steps, n = log_b.shape
-    log_transitions = np.log(transitions)
-    terms = np.empty(n)
-    ahead = np.empty(n)
-    for k in range(n):
-        log_alpha[0, k] = np.log(start[k]) + log_b[0, k]
-    for t in range(1, n_steps):
-        _log_product(log_alpha[t - 1], transitions, log_transitions, n, terms, ahead)
-        for k in range(n):
-            log_alpha[t, k] = ahead[k] + log_b[t, k]
-    last = log_alpha[n_steps - 1]
-    top = _largest(last, n)
+def forward_by_logarithms(chain, log_likelihoods, first, n_steps, log_alpha):
+    """``log α`` of rows from ``first`` into rows of the same numbers; returns the likelihood's."""
+    n_states = chain.n_states
+    log_start, log_transitions = log_matrix(chain)
+    now, before, weights = np.empty(n_states), np.empty(n_states), np.empty(n_states)
+    for t in range(first, first + n_steps):
+        if t == first:
+            for k in range(n_states):
+                now[k] = log_start[k]
+        else:
+            propagate_logarithms(
+                chain.forward, log_transitions, padded_states(n_states), before, weights, now
+            )
+        for k in range(n_states):
+            now[k] += log_likelihoods[t, k]
+            before[k] = now[k]
+            log_alpha[t, k] = now[k]
+    return log_sum(before)
+
+
+@kernel
+def log_sum(x):
+    """``log Σ exp x``."""
+    top = -np.inf
+    for k in range(x.shape[0]):
+        top = max(top, x[k])
     if top == -np.inf:
         return top
     total = 0.0
-    for k in range(n):
-        total += np.exp(last[k] - top)
+    for k in range(x.shape[0]):
+        total += np.exp(x[k] - top)
     return top + np.log(total)
 
 
 @kernel
-def given_backward(transitions, log_b, log_beta):
-    """``log β`` (T, K) of one sequence, zero at its last step."""
-    n_steps, n = log_b.shape
-    backward = transitions.T.copy()
-    log_backward = np.log(backward)
-    terms = np.empty(n)
-    ahead = np.empty(n)
-    for k in range(n):
-        log_beta[n_steps - 1, k] = 0.0
-    for t in range(n_steps - 2, -1, -1):
-        for k in range(n):
-            ahead[k] = log_b[t + 1, k] + log_beta[t + 1, k]
-        _log_product(ahead, backward, log_backward, n, terms, log_beta[t])
+def forward_plainly(
+    chain, log_likelihoods, first, n_steps, logarithms, out, log_scales, b, alpha, shifts, totals
+):  # fmt: skip
+    """Forward over a sequence from row ``first``: its log-likelihood, and whether it is certain.
 
-
-@kernel
-def given_transitions(transitions, log_b, log_alpha, log_beta, log_likelihood, counts):
-    """Add the expected number of transitions to ``counts`` (K, K)."""
-    n_steps, n = log_b.shape
-    log_transitions = np.log(transitions)
-    before = np.empty(n)
-    after = np.empty(n)
-    for t in range(1, n_steps):
-        for k in range(n):
-            after[k] = log_b[t, k] + log_beta[t, k]
-        top_before, top_after = _largest(log_alpha[t - 1], n), _largest(after, n)
-        if top_before == -np.inf or top_after == -np.inf:
-            continue
-        exponent = top_before + top_after - log_likelihood
-        if exponent < _LARGEST_FACTOR:
-            factor = np.exp(exponent)
-            for k in range(n):
-                before[k] = np.exp(log_alpha[t - 1, k] - top_before) * factor
-                after[k] = np.exp(after[k] - top_after)
-            for i in range(n):
-                for j in range(n):
-                    counts[i, j] += before[i] * transitions[i, j] * after[j]
-        else:
-            for i in range(n):
-                rest = log_alpha[t - 1, i] - log_likelihood
-                for j in range(n):
-                    counts[i, j] += np.exp(rest + log_transitions[i, j] + after[j])
-
-
-@kernel
-def given_scaled_forward(start, transitions, b, alpha, scales):
-    """α (T, K) with rows that sum to one; ``scales`` (T,) are what they were multiplied by.
-
-    Returns the log-likelihood; NaN if the sum of a row is lost to underflow.
+    ``out`` are the probabilities of states given what came so far, or with ``logarithms``
+    ``log α``; ``log_scales`` are the log-densities of rows given those before, if there is room.
     """
-    n_steps, n = b.shape
-    log_likelihood = 0.0
-    for t in range(n_steps):
+    n_states = chain.n_states
+    size = padded_states(n_states)
+    per_block = block_steps(size, n_steps)
+    score = 0.0
+    for begin in range(0, n_steps, per_block):
+        n = min(per_block, n_steps - begin)
+        row = first + begin
+        emit(log_likelihoods, row, n, size, b, shifts)
+        if begin > 0:
+            totals[0] = totals[per_block]
+            for k in range(size):
+                alpha[k] = alpha[per_block * size + k]
+        forward_alone(chain, size, b, n, begin > 0, alpha, totals)
+        least = np.inf
+        for i in range(1, n + 1):
+            for k in range(n_states):
+                least = min(least, alpha[i * size + k])
+        if least < SMALL:
+            return score, False
+        if logarithms:
+            # ``b`` is not needed any more.
+            for at in range(0, n * size, 4):
+                floor = simd.splat(SMALL)  # of padded states
+                simd.store(b, at, simd.log(simd.maximum(simd.load(alpha, at + size), floor)))
+        for i in range(n):
+            at = (i + 1) * size
+            if logarithms:
+                # log c of the step before was left out of this α.
+                here = score + shifts[i]
+                for k in range(n_states):
+                    out[row + i, k] = b[i * size + k] + here
+            else:
+                share = 1.0 / totals[i + 1]
+                for k in range(n_states):
+                    out[row + i, k] = alpha[at + k] * share
+            gained = np.log(totals[i + 1]) + shifts[i]
+            if log_scales.shape[0] > 0:
+                log_scales[row + i] = gained
+            score += gained
+    return score, True
+
+
+@kernel
+def room_for_blocks(size, n_steps):
+    """``b``, ``alpha`` and one array more of a block, shifts and totals."""
+    n = block_steps(size, n_steps) + 16
+    return (
+        np.empty(n * size),
+        np.empty(n * size),
+        np.empty(n * size),
+        np.empty(n),
+        np.empty(n),
+    )
+
+
+@kernel
+def forward_one(chain, log_likelihoods, first, n_steps, logarithms, out, log_scales, room):
+    """As ``forward_plainly``, certainly; returns the log-likelihood."""
+    b, alpha, _, shifts, totals = room
+    score, certain = forward_plainly(
+        chain, log_likelihoods, first, n_steps, logarithms, out, log_scales, b, alpha, shifts,
+        totals,
+    )  # fmt: skip
+    if certain:
+        return score
+    score = forward_by_logarithms(chain, log_likelihoods, first, n_steps, out)
+    if not logarithms:
+        before = 0.0
+        for t in range(first, first + n_steps):
+            total = log_sum(out[t])
+            for k in range(chain.n_states):
+                out[t, k] = np.exp(out[t, k] - total) if total > -np.inf else 0.0
+            if log_scales.shape[0] > 0:
+                log_scales[t] = total - before if before > -np.inf else -np.inf
+            before = total
+    return score
+
+
+@kernel
+def forward_few(log_likelihoods, first, n_steps, startprob, transmat, filtered, log_scales):
+    """As ``forward_plainly`` without ``logarithms``, for a few rows: in place."""
+    n_states = startprob.shape[0]
+    score = 0.0
+    for t in range(first, first + n_steps):
+        top = LEAST
+        for k in range(n_states):
+            top = max(top, log_likelihoods[t, k])
         total = 0.0
-        for j in range(n):
-            alpha[t, j] = start[j] if t == 0 else 0.0
-        if t > 0:
-            for i in range(n):
-                for j in range(n):
-                    alpha[t, j] += alpha[t - 1, i] * transitions[i, j]
-        for j in range(n):
-            alpha[t, j] *= b[t, j]
-            total += alpha[t, j]
-        if total < _LEAST_SCALE:
-            return np.nan
-        scales[t] = 1.0 / total
-        log_likelihood += np.log(total)
-        for j in range(n):
-            alpha[t, j] *= scales[t]
-    return log_likelihood
+        least = np.inf
+        for k in range(n_states):
+            a = startprob[k]
+            if t > first:
+                a = 0.0
+                for i in range(n_states):
+                    a += filtered[t - 1, i] * transmat[i, k]
+            a *= np.exp(log_likelihoods[t, k] - top)
+            filtered[t, k] = a
+            total += a
+            least = min(least, a)
+        if not (least > SMALL and total > SMALL):
+            return score, False
+        share = 1.0 / total
+        for k in range(n_states):
+            filtered[t, k] *= share
+        log_scales[t] = top + np.log(total)
+        score += log_scales[t]
+    return score, True
 
 
 @kernel
-def given_scaled_backward(transitions, b, scales, beta):
-    """β (T, K) times the scales of the forward recursion from step t on."""
-    n_steps, n = b.shape
-    for k in range(n):
-        beta[n_steps - 1, k] = scales[n_steps - 1]
-    for t in range(n_steps - 2, -1, -1):
+def forward_given(
+    log_likelihoods, lengths, startprob, transmat, logarithms, out, log_scales, scores
+):  # fmt: skip
+    """Forward over all sequences; ``out`` and ``log_scales`` as for ``forward_plainly``.
+
+    Of an impossible sequence the log-likelihood is minus infinity, and so are ``log_scales`` from
+    the step on that cannot be; the probabilities are zero there.
+    """
+    problem = check_given(log_likelihoods, startprob, transmat)
+    if problem != FINE:
+        return problem
+    if log_likelihoods.size <= _FEW_ENTRIES and not logarithms:
+        certain = True
+        first = 0
+        for s in range(lengths.shape[0]):
+            if certain:
+                scores[s], certain = forward_few(
+                    log_likelihoods, first, lengths[s], startprob, transmat, out, log_scales
+                )
+            first += lengths[s]
+        if certain:
+            return FINE
+    chain = chain_of(startprob, transmat)
+    room = room_for_blocks(padded_states(chain.n_states), longest_of(lengths))
+    first = 0
+    for s in range(lengths.shape[0]):
+        scores[s] = forward_one(
+            chain, log_likelihoods, first, lengths[s], logarithms, out, log_scales, room
+        )
+        first += lengths[s]
+    return FINE
+
+
+# Forward and backward --------------------------------------------------------------------------
+
+
+@kernel
+def smooth_plainly(chain, log_likelihoods, first, n_steps, gamma, totals, counts, room):
+    """Posteriors of a sequence into rows of ``gamma``, its log-likelihood, and whether certain.
+
+    ``totals`` has room for the rows. Transitions are added to ``counts``, (size²), before they are
+    multiplied by the matrix.
+    """
+    n_states = chain.n_states
+    size = padded_states(n_states)
+    b, alpha, beta, shifts, block_totals = room
+    per_block = block_steps(size, n_steps)
+    score = 0.0
+    # Forward: α is kept where γ will be.
+    for begin in range(0, n_steps, per_block):
+        n = min(per_block, n_steps - begin)
+        row = first + begin
+        emit(log_likelihoods, row, n, size, b, shifts)
+        if begin > 0:
+            block_totals[0] = block_totals[per_block]
+            for k in range(size):
+                alpha[k] = alpha[per_block * size + k]
+        forward_alone(chain, size, b, n, begin > 0, alpha, block_totals)
         for i in range(n):
-            total = 0.0
-            for j in range(n):
-                total += transitions[i, j] * b[t + 1, j] * beta[t + 1, j]
-            beta[t, i] = total * scales[t]
-
-
-@kernel
-def given_scaled_transitions(transitions, b, alpha, beta, counts):
-    """As :func:`given_transitions`, from scaled α and β."""
-    n_steps, n = b.shape
-    for t in range(1, n_steps):
+            for k in range(n_states):
+                gamma[row + i, k] = alpha[(i + 1) * size + k]
+            totals[row + i] = block_totals[i + 1]
+            score += np.log(block_totals[i + 1]) + shifts[i]
+    last = np.zeros(size)
+    for k in range(n_states):
+        last[k] = 1.0
+    for i in range(alpha.shape[0]):
+        alpha[i] = 0.0  # padded states
+    n_blocks = (n_steps + per_block - 1) // per_block
+    for number in range(n_blocks - 1, -1, -1):
+        begin = number * per_block
+        n = min(per_block, n_steps - begin)
+        row = first + begin
+        if n_blocks > 1:
+            emit(log_likelihoods, row, n, size, b, shifts)
+        for i in range(-1 if begin > 0 else 0, n):
+            for k in range(n_states):
+                alpha[(i + 1) * size + k] = gamma[row + i, k]
+            block_totals[i + 1] = totals[row + i]
+        if begin == 0:
+            block_totals[0] = 1.0
+            for k in range(size):
+                alpha[k] = 0.0
+        backward_alone(chain, size, b, n, last, beta)
+        if posteriors_alone(size, b, alpha, block_totals, beta, 0, n, 1.0):
+            return score, False
+        add_transitions_alone(alpha, b, size, 1 if begin == 0 else 0, n, counts)
         for i in range(n):
-            for j in range(n):
-                counts[i, j] += alpha[t - 1, i] * transitions[i, j] * b[t, j] * beta[t, j]
+            for k in range(n_states):
+                gamma[row + i, k] = beta[i * size + k]
+    return score, True
 
 
 @kernel
-def given_path(start, transitions, log_b, delta, states):
-    """The likeliest path of one sequence, and its log-probability; as in :mod:`.viterbi`."""
-    n_steps, n = log_b.shape
-    log_transitions = np.log(transitions)
-    for k in range(n):
-        delta[0, k] = np.log(start[k]) + log_b[0, k]
+def smooth_by_logarithms(chain, log_likelihoods, first, n_steps, gamma, transitions):
+    """As ``smooth_plainly``, in logarithms; transitions as they are, (size²)."""
+    n_states = chain.n_states
+    size = padded_states(n_states)
+    log_b, log_alpha = np.empty(n_steps * size), np.empty(n_steps * size)
+    pad(log_likelihoods, first, n_steps, size, log_b)
+    score = log_forward(chain, size, log_b, n_steps, log_alpha)
+    if score > -np.inf:
+        log_backward(chain, size, log_b, n_steps, 1.0, log_alpha, score, transitions)
+    for t in range(n_steps):
+        for k in range(n_states):
+            gamma[first + t, k] = log_alpha[t * size + k] if score > -np.inf else 0.0
+    return score
+
+
+@kernel
+def smooth_given(
+    log_likelihoods, lengths, startprob, transmat, gamma, totals, start, transitions, scores
+):  # fmt: skip
+    """Posteriors (rows, K), sums of those of the first steps and of transitions, log-likelihoods.
+
+    An impossible sequence has the log-likelihood minus infinity, and posteriors of zero.
+    """
+    problem = check_given(log_likelihoods, startprob, transmat)
+    if problem != FINE:
+        return problem
+    chain = chain_of(startprob, transmat)
+    n_states = chain.n_states
+    size = padded_states(n_states)
+    room = room_for_blocks(size, longest_of(lengths))
+    counts, here, exact = np.zeros(size * size), np.zeros(size * size), np.zeros(size * size)
+    first = 0
+    for s in range(lengths.shape[0]):
+        for i in range(size * size):
+            here[i] = 0.0
+        scores[s], certain = smooth_plainly(
+            chain, log_likelihoods, first, lengths[s], gamma, totals, here, room
+        )
+        if certain:
+            for i in range(size * size):
+                counts[i] += here[i]
+        else:
+            scores[s] = smooth_by_logarithms(
+                chain, log_likelihoods, first, lengths[s], gamma, exact
+            )
+        for k in range(n_states):
+            start[k] += gamma[first, k]
+        first += lengths[s]
+    for i in range(n_states):
+        for j in range(n_states):
+            at = i * size + j
+            transitions[i, j] += counts[at] * chain.forward[at] + exact[at]
+    return FINE
+
+
+# Paths -----------------------------------------------------------------------------------------
+
+
+@inlined
+def _later(top, best, value, i):
+    """The larger of two values and its index, the later one if they are equal."""
+    if value >= top:
+        return value, i
+    return top, best
+
+
+@inlined
+def _best_of_four(d0, d1, d2, d3, log_a, at):
+    """The largest ``δ(i) + log A_ij`` and its i, the last of equal ones; ``log_a[at + i]``."""
+    a, i = _later(d0 + log_a[at], 0, d1 + log_a[at + 1], 1)
+    b, j = _later(d2 + log_a[at + 2], 2, d3 + log_a[at + 3], 3)
+    return _later(a, i, b, j)
+
+
+@kernel
+def _decode_two(log_start, log_a, log_b, first, n_steps, states, before):
+    """As ``decode_directly`` for two states, in registers; ``log_a[4 j + i]``."""
+    d0, d1 = log_start[0] + log_b[first, 0], log_start[1] + log_b[first, 1]
+    a00, a10, a01, a11 = log_a[0], log_a[1], log_a[4], log_a[5]
     for t in range(1, n_steps):
-        for j in range(n):
+        top0, from0 = _later(d0 + a00, 0, d1 + a10, 1)
+        top1, from1 = _later(d0 + a01, 0, d1 + a11, 1)
+        d0 = top0 + log_b[first + t, 0]
+        d1 = top1 + log_b[first + t, 1]
+        before[t] = from0 + 2 * from1
+    top = max(d0, d1)
+    j = 0 if d0 >= d1 else 1
+    for t in range(n_steps - 1, -1, -1):
+        states[first + t] = j
+        j = (before[t] >> j) & 1
+    return top
+
+
+@kernel
+def _decode_four(log_start, log_a, log_b, first, n_steps, states, before):
+    """As ``decode_directly`` for three or four states, in registers; ``log_a[4 j + i]``."""
+    n_states = log_b.shape[1]
+    last = n_states - 1
+    d0, d1 = log_start[0] + log_b[first, 0], log_start[1] + log_b[first, 1]
+    d2, d3 = log_start[2] + log_b[first, 2], -np.inf
+    if n_states == 4:
+        d3 = log_start[3] + log_b[first, 3]
+    for t in range(1, n_steps):
+        x, from0 = _best_of_four(d0, d1, d2, d3, log_a, 0)
+        y, from1 = _best_of_four(d0, d1, d2, d3, log_a, 4)
+        z, from2 = _best_of_four(d0, d1, d2, d3, log_a, 8)
+        from3 = 0
+        if n_states == 4:
+            u, from3 = _best_of_four(d0, d1, d2, d3, log_a, 12)
+            d3 = u + log_b[first + t, 3]
+        d0 = x + log_b[first + t, 0]
+        d1 = y + log_b[first + t, 1]
+        d2 = z + log_b[first + t, 2]
+        before[t] = from0 + 4 * from1 + 16 * from2 + 64 * from3
+    top, j = d0, 0
+    if d1 > top:
+        top, j = d1, 1
+    if d2 > top:
+        top, j = d2, 2
+    if d3 > top:
+        top, j = d3, 3
+    for t in range(n_steps - 1, -1, -1):
+        # If nothing is possible, a state that there is not may be equal to the others.
+        j = min(j, last)
+        states[first + t] = j
+        j = (before[t] >> (2 * j)) & 3
+    return top
+
+
+@kernel
+def _decode_few(log_start, log_a, log_b, first, n_steps, states, before):
+    """As ``decode_directly`` for any number of states; ``log_a[j * n_states + i]``."""
+    n_states = log_b.shape[1]
+    delta = np.empty(2 * n_states)
+    for k in range(n_states):
+        delta[k] = log_start[k] + log_b[first, k]
+    old, new = 0, n_states
+    for t in range(1, n_steps):
+        for j in range(n_states):
+            top, best = -np.inf, 0
+            for i in range(n_states):
+                value = delta[old + i] + log_a[j * n_states + i]
+                is_later = value >= top
+                best = i if is_later else best
+                top = value if is_later else top
+            delta[new + j] = top + log_b[first + t, j]
+            before[t * n_states + j] = best
+        old, new = new, old
+    top, j = delta[old], 0
+    for k in range(1, n_states):
+        if delta[old + k] > top:
+            top, j = delta[old + k], k
+    for t in range(n_steps - 1, -1, -1):
+        states[first + t] = j
+        j = before[t * n_states + j]
+    return top
+
+
+@kernel
+def decode_directly(log_likelihoods, lengths, startprob, transmat, states, scores):
+    """Likeliest paths of few states, or of few steps: log-likelihoods are read where they are.
+
+    Of equal predecessors the last is taken, and of equal ends the first.
+    """
+    n_states = startprob.shape[0]
+    stride = n_states if n_states == 1 or n_states > 4 else 4
+    log_start, log_a = np.empty(n_states), np.full(stride * stride, -np.inf)
+    for i in range(n_states):
+        log_start[i] = np.log(startprob[i])
+        for j in range(n_states):
+            log_a[j * stride + i] = np.log(transmat[i, j])
+    each = 1 if 1 < n_states <= 4 else n_states
+    before = np.empty(longest_of(lengths) * each, dtype=np.uint8)
+    first = 0
+    for s in range(lengths.shape[0]):
+        arguments = (log_start, log_a, log_likelihoods, first, lengths[s], states, before)
+        if n_states == 2:
+            scores[s] = _decode_two(*arguments)
+        elif 2 < n_states <= 4:
+            scores[s] = _decode_four(*arguments)
+        else:
+            scores[s] = _decode_few(*arguments)
+        first += lengths[s]
+
+
+@kernel
+def decode_given(log_likelihoods, lengths, startprob, transmat, states, scores):
+    """The likeliest path of each sequence, and its log-probability."""
+    problem = check_given(log_likelihoods, startprob, transmat)
+    if problem != FINE:
+        return problem
+    n_states = startprob.shape[0]
+    if n_states < _MANY_STATES or (n_states < 256 and longest_of(lengths) < _FEW_STEPS):
+        decode_directly(log_likelihoods, lengths, startprob, transmat, states, scores)
+        return FINE
+    chain = chain_of(startprob, transmat)
+    size = padded_states(chain.n_states)
+    log_b = np.empty((longest_of(lengths) + 16) * size)
+    first = 0
+    for s in range(lengths.shape[0]):
+        n = lengths[s]
+        pad(log_likelihoods, first, n, size, log_b)
+        scores[s] = viterbi_alone(chain, n, log_b, states[first : first + n])
+        first += n
+    return FINE
+
+
+@inlined
+def chosen(weights, n, total, u):
+    """The first index at which the running sum of ``weights`` is above ``u · total``."""
+    running = 0.0
+    last = 0
+    for i in range(n):
+        if weights[i] > 0.0:
+            last = i
+        running += weights[i]
+        if u * total < running:
+            return i
+    return last
+
+
+@kernel
+def sample_given(
+    log_likelihoods, lengths, startprob, transmat, uniforms, log_alpha, states, scores
+):
+    """Paths from the posterior: ``states[:, row]``, by ``uniforms`` (rows, samples).
+
+    ``P(i | next state j, what came so far) ∝ α_t(i) A_ij``, from the last step to the first.
+    """
+    nothing = np.empty(0)
+    problem = forward_given(
+        log_likelihoods, lengths, startprob, transmat, True, log_alpha, nothing, scores
+    )
+    if problem != FINE:
+        return problem
+    n_states = startprob.shape[0]
+    n_samples = uniforms.shape[1]
+    backward = np.empty((n_states, n_states))
+    for i in range(n_states):
+        for j in range(n_states):
+            backward[j, i] = transmat[i, j]
+    p, weights = np.empty(n_states), np.empty(n_states)
+    first = 0
+    for s in range(lengths.shape[0]):
+        last = first + lengths[s] - 1
+        if scores[s] == -np.inf:
+            first = last + 1
+            continue
+        for t in range(last, first - 1, -1):
             top = -np.inf
-            for i in range(n):
-                top = max(top, delta[t - 1, i] + log_transitions[i, j])
-            delta[t, j] = top + log_b[t, j]
-    best = 0
-    for k in range(n):
-        if delta[n_steps - 1, k] > delta[n_steps - 1, best]:
-            best = k
-    states[n_steps - 1] = best
-    for t in range(n_steps - 2, -1, -1):
-        top, j = -np.inf, best
-        for i in range(n):
-            value = delta[t, i] + log_transitions[i, j]
-            if value >= top:
-                top = value
-                best = i
-        states[t] = best
-    return delta[n_steps - 1, states[n_steps - 1]]
+            for k in range(n_states):
+                top = max(top, log_alpha[t, k])
+            for k in range(n_states):
+                p[k] = np.exp(log_alpha[t, k] - top)
+            for m in range(n_samples):
+                total = 0.0
+                for i in range(n_states):
+                    weights[i] = p[i] if t == last else p[i] * backward[states[m, t + 1], i]
+                    total += weights[i]
+                if total < SMALL:
+                    # What can be followed by that state is very unlikely so far.
+                    j = states[m, t + 1]
+                    best = -np.inf
+                    for i in range(n_states):
+                        weights[i] = log_alpha[t, i] + np.log(backward[j, i])
+                        best = max(best, weights[i])
+                    total = 0.0
+                    for i in range(n_states):
+                        weights[i] = np.exp(weights[i] - best)
+                        total += weights[i]
+                states[m, t] = chosen(weights, n_states, total, uniforms[t, m])
+        first = last + 1
+    return FINE

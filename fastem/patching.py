@@ -1,0 +1,358 @@
+"""fastem's classes in the place of those of scikit-learn, hmmlearn and pykalman.
+
+:func:`patch` puts them there, :func:`unpatch` takes them away. A class that takes a place is
+fastem's and derives from the original besides: it is an instance of both, and what fastem does not
+have is inherited. A subclass that somebody writes derives from the original alone, because it may
+override what only the original calls; hidden Markov models gain by faster recursions all the same.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import sys
+import threading
+import types
+from importlib import import_module
+from importlib.util import find_spec
+from typing import NamedTuple
+
+import numpy as np
+
+from .kernels.hmm import given, lattices
+
+__all__ = ["Patched", "patch", "unpatch"]
+
+logger = logging.getLogger("fastem.patch")
+
+#: The modules of the peers, the names of their classes, and where fastem has its own.
+_CLASSES = (
+    ("sklearn.mixture", ("GaussianMixture", "BayesianGaussianMixture"), "fastem"),
+    (
+        "hmmlearn.hmm",
+        ("GaussianHMM", "GMMHMM", "CategoricalHMM", "MultinomialHMM", "PoissonHMM"),
+        "fastem",
+    ),
+    (
+        "hmmlearn.vhmm",
+        ("VariationalCategoricalHMM", "VariationalGaussianHMM"),
+        "fastem.vhmm",
+    ),
+    ("pykalman", ("KalmanFilter",), "fastem"),
+)
+
+_RECURSIONS = "hmmlearn._hmmc"
+
+_DOUBLE = np.dtype(float)
+# Paths through more states are left to the peer.
+_MOST_STATES = 7
+
+_lock = threading.RLock()
+
+
+class _Replacement(NamedTuple):
+    place: str
+    original: object
+    ours: object
+    name: str
+
+
+#: What is in place now.
+_in_place: list[_Replacement] = []
+
+
+def patch() -> Patched:
+    """Let users of scikit-learn, hmmlearn and pykalman get fastem's classes.
+
+    ``sklearn.mixture.GaussianMixture``, the classes of ``hmmlearn.hmm`` and
+    ``pykalman.KalmanFilter`` become fastem's, wherever a module has them as an attribute, for what
+    is installed. ``isinstance`` with the original class holds for them. hmmlearn's compiled
+    recursions are replaced too, by faster ones with the same results, so that subclasses of its
+    ``BaseHMM`` gain as well. Lines of the logger ``fastem.patch`` (INFO) say which went where.
+
+    Returns
+    -------
+    Patched
+        For a ``with`` statement, at whose end everything is as it was at its beginning.
+
+    See Also
+    --------
+    unpatch : Undo it.
+
+    Examples
+    --------
+    >>> import fastem
+    >>> with fastem.patch():
+    ...     from sklearn.mixture import GaussianMixture
+    ...     model = GaussianMixture(2)
+    >>> isinstance(model, fastem.GaussianMixture)
+    True
+    >>> import sklearn.mixture
+    >>> isinstance(model, sklearn.mixture.GaussianMixture)
+    True
+    >>> issubclass(sklearn.mixture.GaussianMixture, fastem.GaussianMixture)
+    False
+    """
+    with _lock:
+        done = Patched(bool(_in_place))
+        if not _in_place:
+            replacements = [*_classes(), *_recursions()]
+            _in_place.extend(replacements)
+            _exchange({id(r.original): r.ours for r in replacements})
+            for replacement in replacements:
+                logger.info("%s is now %s", replacement.place, replacement.name)
+        return done
+
+
+def unpatch() -> None:
+    """Undo :func:`patch`, however often it was called: modules have what they had before.
+
+    Models that were made meanwhile stay what they are.
+
+    Examples
+    --------
+    >>> import fastem
+    >>> _ = fastem.patch()
+    >>> fastem.unpatch()
+    """
+    with _lock:
+        replacements = list(_in_place)
+        _in_place.clear()
+        _exchange({id(r.ours): r.original for r in replacements})
+        for replacement in replacements:
+            logger.info("%s is the original again", replacement.place)
+
+
+class Patched:
+    """What :func:`patch` returns: at the end of a ``with`` statement it is undone.
+
+    Parameters
+    ----------
+    before : bool
+        Whether it had been done before; then it is left in place.
+    """
+
+    def __init__(self, before: bool):
+        self._before = before
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        if not self._before:
+            unpatch()
+
+
+def _exchange(by_id):
+    """Put other objects for some, by their ids, wherever they are attributes of modules."""
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "fastem" or not isinstance(module, types.ModuleType):
+            continue
+        for attribute, value in list(vars(module).items()):
+            if id(value) in by_id:
+                setattr(module, attribute, by_id[id(value)])
+
+
+# Classes ---------------------------------------------------------------------------------------
+
+
+def _classes():
+    """The classes that are there of both sides."""
+    for place, names, home in _CLASSES:
+        if find_spec(place.partition(".")[0]) is None or find_spec(place) is None:
+            continue
+        module = import_module(place)
+        for name in names:
+            ours, original = _ours(home, name), getattr(module, name, None)
+            if ours is None or original is None:
+                if original is not None:
+                    logger.info("%s.%s stays: fastem has no such class", place, name)
+                continue
+            yield _Replacement(f"{place}.{name}", original, _made(ours, original), f"fastem.{name}")
+
+
+def _ours(home, name):
+    """fastem's class; None if there is none."""
+    if home != "fastem" and find_spec(home) is None:
+        return None
+    return getattr(import_module(home), name, None)
+
+
+@functools.cache
+def _made(ours, original):
+    """fastem's class, which derives from the original besides."""
+    kinds = [type(ours), type(original)]
+    # The more special first, and each once.
+    kinds.sort(key=lambda kind: -len(kind.__mro__))
+    kinds = kinds[:1] if issubclass(kinds[0], kinds[1]) else kinds
+
+    class InPlace(*kinds):
+        """The type of a class that is in the place of another."""
+
+        def __new__(meta, name, bases, namespace, **keywords):
+            if any(base is found for base in bases for found in made):
+                # A subclass of somebody's: from the original.
+                bases = tuple(original if base in made else base for base in bases)
+                return types.new_class(
+                    name, bases, keywords, lambda content: content.update(namespace)
+                )
+            return super().__new__(meta, name, bases, namespace, **keywords)
+
+        def __instancecheck__(cls, instance):
+            return isinstance(instance, original)
+
+        def __subclasscheck__(cls, other):
+            return issubclass(other, original)
+
+    made = []
+    namespace = {
+        "__doc__": ours.__doc__,
+        "__module__": __name__,
+        "__qualname__": original.__name__,
+        "__init__": ours.__init__,
+    }
+    made.append(InPlace(original.__name__, (ours, original), namespace))
+    return made[0]
+
+
+def __getattr__(name):
+    """The class of a model that was saved while classes were patched, for pickle."""
+    for place, names, home in _CLASSES:
+        if name in names and _ours(home, name) is not None:
+            originals = {r.place: r.original for r in _in_place}
+            original = originals.get(f"{place}.{name}")
+            return _made(_ours(home, name), original or getattr(import_module(place), name))
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+# Recursions ------------------------------------------------------------------------------------
+
+
+def _recursions():
+    """hmmlearn's compiled recursions, and those that take their place."""
+    if find_spec("hmmlearn") is None or find_spec(_RECURSIONS) is None:
+        return
+    module = import_module(_RECURSIONS)
+    for name, make in _MAKERS.items():
+        original = getattr(module, name, None)
+        if original is not None:
+            ours = functools.wraps(original)(make(original))
+            yield _Replacement(f"{_RECURSIONS}.{name}", original, ours, f"fastem's {name}")
+
+
+def _are_plain(n_states, *arrays):
+    """Whether kernels can take these arrays, the first being the transition matrix."""
+    for array in arrays:
+        if not (type(array) is np.ndarray and array.dtype is _DOUBLE and array.flags.carray):
+            return False
+    return arrays[0].shape == (n_states, n_states)
+
+
+def _are_tables(n_states, *tables):
+    """Whether these are tables of the same number of rows, one or more, for all states."""
+    n_rows = len(tables[0])
+    return n_rows > 0 and n_states > 0 and all(t.shape == (n_rows, n_states) for t in tables)
+
+
+def _is_problem(startprob, transmat, table, *more):
+    """Whether these arrays are a problem that kernels can take."""
+    n_states = np.size(startprob)
+    return (
+        _are_plain(n_states, transmat, startprob, table, *more)
+        and startprob.shape == (n_states,)
+        and _are_tables(n_states, table)
+    )
+
+
+def _forward_log(original):
+    def forward_log(startprob, transmat, log_frameprob):
+        if _is_problem(startprob, transmat, log_frameprob):
+            lattice = np.empty(log_frameprob.shape)
+            score, fine = lattices.forward_lattice(startprob, transmat, log_frameprob, lattice)
+            if fine:
+                return score, lattice
+        return original(startprob, transmat, log_frameprob)
+
+    return forward_log
+
+
+def _backward_log(original):
+    def backward_log(startprob, transmat, log_frameprob):
+        if _is_problem(startprob, transmat, log_frameprob):
+            lattice = np.empty(log_frameprob.shape)
+            if lattices.backward_lattice(startprob, transmat, log_frameprob, lattice):
+                return lattice
+        return original(startprob, transmat, log_frameprob)
+
+    return backward_log
+
+
+def _forward_scaling(original):
+    def forward_scaling(startprob, transmat, frameprob):
+        if _is_problem(startprob, transmat, frameprob):
+            lattice, scaling = np.empty(frameprob.shape), np.empty(len(frameprob))
+            score, certain, _ = lattices.forward_scaled(
+                startprob, transmat, frameprob, lattice, scaling
+            )
+            if certain:
+                return score, lattice, scaling
+        return original(startprob, transmat, frameprob)
+
+    return forward_scaling
+
+
+def _backward_scaling(original):
+    def backward_scaling(startprob, transmat, frameprob, scaling):
+        if _is_problem(startprob, transmat, frameprob, scaling) and scaling.shape == (
+            len(frameprob),
+        ):
+            lattice = np.empty(frameprob.shape)
+            if lattices.backward_scaled(startprob, transmat, frameprob, scaling, lattice):
+                return lattice
+        return original(startprob, transmat, frameprob, scaling)
+
+    return backward_scaling
+
+
+def _xi_sum(original, kernel):
+    def xi_sum(fwdlattice, transmat, bwdlattice, frameprob):
+        n_states = len(transmat)
+        if _are_plain(n_states, transmat, fwdlattice, bwdlattice, frameprob) and _are_tables(
+            n_states, fwdlattice, bwdlattice, frameprob
+        ):
+            out = np.empty((n_states, n_states))
+            if kernel(fwdlattice, transmat, bwdlattice, frameprob, out):
+                return out
+        return original(fwdlattice, transmat, bwdlattice, frameprob)
+
+    return xi_sum
+
+
+def _viterbi(original):
+    def viterbi(startprob, transmat, log_frameprob):
+        if (
+            _is_problem(startprob, transmat, log_frameprob)
+            and len(startprob) <= _MOST_STATES
+            and lattices.are_nonnegative(startprob)
+            and lattices.are_nonnegative(transmat)
+            and given.are_numbers(log_frameprob)
+        ):
+            states, score = np.empty(len(log_frameprob), dtype=np.int64), np.empty(1)
+            lengths = np.array([len(log_frameprob)])
+            given.decode_directly(log_frameprob, lengths, startprob, transmat, states, score)
+            if score[0] > -np.inf:
+                return float(score[0]), states
+        return original(startprob, transmat, log_frameprob)
+
+    return viterbi
+
+
+_MAKERS = {
+    "forward_log": _forward_log,
+    "backward_log": _backward_log,
+    "forward_scaling": _forward_scaling,
+    "backward_scaling": _backward_scaling,
+    "viterbi": _viterbi,
+    "compute_log_xi_sum": functools.partial(_xi_sum, kernel=lattices.transition_lattice),
+    "compute_scaling_xi_sum": functools.partial(_xi_sum, kernel=lattices.transitions_scaled),
+}
