@@ -285,7 +285,12 @@ class Estimator(BaseEstimator):
             # Other threads may set attributes of this estimator meanwhile.
             still = object.__new__(type(self))
             vars(still).update(state)
-            return still._model()
+            model = still._model()
+            # Lists that were set by hand have become arrays.
+            for name, value in vars(still).items():
+                if value is not state.get(name) and vars(self).get(name) is state.get(name):
+                    setattr(self, name, value)
+            return model
 
         return _models.recall(self, build, state, self._not_in_model)
 
