@@ -195,7 +195,7 @@ class ScikitSteps(BaseMixture, ScikitMixture):
     def _rounded_as(self, X, values):
         """Answers in float32 if that is the type of the rows and of the model."""
         if X.dtype.char == "f" and getattr(self.means_, "dtype", None) == np.float32:
-            return values.astype(np.float32)
+            return _in_single(values)
         return values
 
     def score(self, X, y=None, sample_weight=None) -> float:
@@ -222,14 +222,21 @@ class ScikitSteps(BaseMixture, ScikitMixture):
     def _show_in_single(self):
         """Show the parameters in float32, as scikit-learn does after a fit of such rows.
 
-        The model keeps all their digits: online learning, for instance, goes on with them.
+        The model keeps all their digits: online learning, for instance, goes on with them. Where
+        squares of the data are outside the range of float32, it shows them, too.
         """
-        state = vars(self)
-        exact = [np.asarray(state[name], dtype=float) for name in self._rounded]
-        with np.errstate(over="ignore"):
-            for name in (*self._rounded, "precisions_"):
-                setattr(self, name, state[name].astype(np.float32))
-        self._in_double = np.concatenate([array.ravel() for array in exact])
+        exact = {name: vars(self)[name] for name in (*self._rounded, "precisions_")}
+        rounded = {name: _in_single(array) for name, array in exact.items()}
+        if any(array.dtype != np.float32 for array in rounded.values()):
+            return
+        for name in ("covariances_", "precisions_"):
+            array = rounded[name]
+            if self._family().matrices:
+                array = np.diagonal(array, axis1=-2, axis2=-1)
+            if (array < np.finfo(np.float32).tiny).any():
+                return
+        vars(self).update(rounded)
+        self._in_double = np.concatenate([exact[name].ravel() for name in self._rounded])
 
     def _exact(self, name):
         """A parameter with all its digits, unless it was set by hand since."""
@@ -443,6 +450,13 @@ class ScikitSteps(BaseMixture, ScikitMixture):
                 setattr(self, name, _copied(vars(peer)[name]))
         if "lower_bounds_" in vars(self):
             self.lower_bounds_ = [float(bound) for bound in self.lower_bounds_]
+
+
+def _in_single(values):
+    """Numbers in float32, or as they are if one of them is too large for it."""
+    with np.errstate(over="ignore"):
+        rounded = values.astype(np.float32)
+    return rounded if np.array_equal(np.isfinite(rounded), np.isfinite(values)) else values
 
 
 def _copied(value):

@@ -64,10 +64,7 @@ def _is_seen_to_fail(test):
 
 _TESTS = {**_tests_of("test_gaussian_mixture"), **_tests_of("test_mixture")}
 globals().update(
-    {
-        name: _is_seen_to_fail(test) if name in CANNOT_PASS else test
-        for name, test in _TESTS.items()
-    }
+    {name: _is_seen_to_fail(test) if name in CANNOT_PASS else test for name, test in _TESTS.items()}
 )
 
 
