@@ -227,15 +227,15 @@ class GaussianMixture(ScikitSteps):
         Factors are what scikit-learn's class uses to score, and covariances to draw: attributes
         set by hand work as they do there.
         """
-        means = checks.numbers("means_", self._exact("means_"))
-        if means.ndim != 2 or 0 in means.shape:
-            raise ValueError(f"means_ should have two dimensions, but got shape {means.shape}")
-        parameters = {"means": self._attribute("means_", means.shape)}
-        shape = self._family().covariance_shape(*means.shape)
-        for name in ("covariances", "precisions_cholesky"):
-            if hasattr(self, f"{name}_"):
-                kind = f"{name}_ ({self.covariance_type})"
-                parameters[name] = self._attribute(f"{name}_", shape, kind)
+        shape = np.shape(self.means_)
+        if len(shape) != 2 or 0 in shape:
+            raise ValueError(f"means_ should have two dimensions, but got shape {shape}")
+        parameters = {"means": self._attribute("means_", shape)}
+        shape = self._family().covariance_shape(*shape)
+        for name in ("covariances_", "precisions_cholesky_"):
+            if hasattr(self, name):
+                kind = f"{name} ({self.covariance_type})"
+                parameters[name[:-1]] = self._attribute(name, shape, kind)
         if "covariances" not in parameters:
             if "precisions_cholesky" not in parameters:
                 raise AttributeError(

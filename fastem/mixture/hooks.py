@@ -241,9 +241,9 @@ class ScikitSteps(BaseMixture, ScikitMixture):
     def _exact(self, name):
         """A parameter with all its digits, unless it was set by hand since."""
         shown = getattr(self, name)
-        kept = vars(self).get("_in_double")
-        if kept is None or getattr(shown, "dtype", None) != np.float32:
+        if "_in_double" not in vars(self) or getattr(shown, "dtype", None) != np.float32:
             return shown
+        kept = self._in_double
         sizes = [np.size(getattr(self, other, ())) for other in self._rounded]
         if np.shape(kept) != (sum(sizes),):
             return shown
