@@ -227,7 +227,8 @@ class GaussianMixture(ScikitSteps):
         Factors are what scikit-learn's class uses to score, and covariances to draw: attributes
         set by hand work as they do there.
         """
-        shape = np.shape(self.means_)
+        means = self.means_
+        shape = (means if isinstance(means, np.ndarray) else checks.numbers("means_", means)).shape
         if len(shape) != 2 or 0 in shape:
             raise ValueError(f"means_ should have two dimensions, but got shape {shape}")
         parameters = {"means": self._attribute("means_", shape)}
