@@ -288,6 +288,10 @@ class Estimator(BaseEstimator):
             vars(still).update(state)
             model = still._model()
             self._after_building()
+            # Lists that were set by hand have become arrays.
+            for name, value in vars(still).items():
+                if value is not state.get(name) and vars(self).get(name) is state.get(name):
+                    setattr(self, name, value)
             return model
 
         return _models.recall(self, build, state, self._not_in_model)

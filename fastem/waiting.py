@@ -63,6 +63,9 @@ def check_is_fitted(estimator, attributes=None) -> None:
     attributes : str or list of str, optional
         As for scikit-learn's function of this name.
     """
+    if attributes is None and estimator.__sklearn_is_fitted__():
+        # scikit-learn would ask the same, after it has made all tags of the estimator.
+        return
     kept = vars(estimator).get(KEPT)
     if kept is not None and not estimator.__sklearn_is_fitted__():
         missing = kept["n_needed"] - kept["n_rows"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -307,12 +308,18 @@ def contiguous(array):
     return np.array(array, dtype=float, order="C")
 
 
+@lru_cache(maxsize=4)
+def _below_diagonal(n_columns):
+    """Which entries of a matrix are below the diagonal; to find them takes longer than to look."""
+    return np.tri(n_columns, k=-1, dtype=bool)
+
+
 def triangular(factor):
     """``U``, upper triangular, with the same ``U Uᵀ`` as a square factor of a precision.
 
     A factor that is upper triangular, as those that are learned, stays as it is.
     """
-    if not np.tril(factor, -1).any():
+    if not factor[_below_diagonal(len(factor))].any():
         return factor
     # Aᵀ = QL gives A Aᵀ = Lᵀ L. The L of a matrix is the R of the one turned upside down.
     R = np.linalg.qr(factor.T[::-1, ::-1], mode="r")

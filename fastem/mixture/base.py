@@ -90,9 +90,10 @@ class BaseMixture(MixtureEstimator, RowEstimator):
         **MixtureEstimator._parameter_constraints,
         "init_params": [StrOptions({"kmeans", "random", "random_from_data", "k-means++"})],
     }
+    # In the words of scikit-learn, which filters of warnings may look for.
     _not_converged = (
-        "EM did not converge from the best of the starts. Try other init_params, a larger max_iter "
-        "or tol, or look for degenerate data."
+        "Best performing initialization did not converge. Try different init parameters, or "
+        "increase max_iter, tol, or check for degenerate data."
     )
 
     # Supplied by each estimator --------------------------------------------------------------
@@ -281,7 +282,9 @@ class BaseMixture(MixtureEstimator, RowEstimator):
 
     def score_samples(self, X) -> np.ndarray:
         """The log-likelihood of each row."""
-        X = self._checked(X)
+        return self._log_likelihoods(self._checked(X))
+
+    def _log_likelihoods(self, X):
         return self._present_model().infer(X, log_totals=True)[0]
 
     def score(self, X, y=None, sample_weight=None) -> float:
@@ -291,8 +294,7 @@ class BaseMixture(MixtureEstimator, RowEstimator):
             return self._present_model().expect(self._check_data(X, sample_weight, reset=False))[1]
         X, sample_weight = self._check_table(X, sample_weight, reset=False)
         check_total(sample_weight)
-        log_likelihoods = self._present_model().infer(X, log_totals=True)[0]
-        return float(np.average(log_likelihoods, weights=sample_weight))
+        return float(np.average(self._log_likelihoods(X), weights=sample_weight))
 
     def predict(self, X) -> np.ndarray:
         """The likeliest component of each row."""
@@ -300,7 +302,9 @@ class BaseMixture(MixtureEstimator, RowEstimator):
 
     def predict_proba(self, X) -> np.ndarray:
         """The probability of each component for each row, (n_samples, n_components)."""
-        X = self._checked(X)
+        return self._posteriors(self._checked(X))
+
+    def _posteriors(self, X):
         return self._present_model().infer(X, posteriors=True)[1]
 
     def _n_parameters(self):
@@ -319,12 +323,19 @@ class BaseMixture(MixtureEstimator, RowEstimator):
         """
         check_is_fitted(self, "weights_")
         if n_samples < 1:
-            raise ValueError(f"n_samples must be 1 or more; got {n_samples}.")
+            raise ValueError(
+                f"Invalid value for 'n_samples': it must be 1 or more; got {n_samples}."
+            )
         rng = check_random_state(self.random_state)
-        model = self._present_model()
-        counts = rng.multinomial(n_samples, model.weights / model.weights.sum())
+        family, weights, parameters = self._to_draw_from()
+        counts = rng.multinomial(n_samples, weights / weights.sum())
         y = np.repeat(np.arange(len(counts)), counts)
-        return model.family.draw(model.family.unpack(model.packed), y, self._generator(rng)), y
+        return family.draw(parameters, y, self._generator(rng)), y
+
+    def _to_draw_from(self):
+        """The family, the weights and the parameters of the components, all checked."""
+        model = self._present_model()
+        return model.family, model.weights, model.family.unpack(model.packed)
 
     def _generator(self, random_state):
         """The random numbers that the family draws with."""

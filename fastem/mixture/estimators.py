@@ -13,11 +13,13 @@ from ..families import FAMILY_NAMES, Family, Gaussian, as_family
 from ..learning_rate import DEFAULT_RATE
 from ..sklearn_compat import Interval, StrOptions
 from .base import BaseMixture
+from .hooks import ScikitSteps
+from .model import check_sizes
 
 __all__ = ["GaussianMixture", "Mixture"]
 
 
-class GaussianMixture(BaseMixture):
+class GaussianMixture(ScikitSteps):
     """A mixture of Gaussians, with the interface of scikit-learn's class of that name.
 
     From the same initialization it gives the same parameters and lower bounds as scikit-learn, in
@@ -150,8 +152,11 @@ class GaussianMixture(BaseMixture):
         return Gaussian(self.covariance_type, self.reg_covar)
 
     def _given_start(self, row):
+        return self._given_parameters(self.n_components, len(row))
+
+    def _given_parameters(self, n_components, n_features):
+        """The parameters to start from that the user gave, checked, by name."""
         given = {}
-        n_components, n_features = self.n_components, len(row)
         if self.weights_init is not None:
             given["weights"] = checks.numbers("weights_init", self.weights_init)
             check_weights(given["weights"], n_components)
@@ -198,9 +203,11 @@ class GaussianMixture(BaseMixture):
     _not_in_model = BaseMixture._not_in_model | {"precisions_"}
 
     def _parameter_attributes(self):
-        return (*super()._parameter_attributes(), "precisions_cholesky_", "precisions_")
+        factors = ("precisions_cholesky_", "precisions_")
+        return (*super()._parameter_attributes(), *factors, "_in_double")
 
     def _set_model(self, model):
+        vars(self).pop("_in_double", None)
         super()._set_model(model)
         factors = model.family.precisions_cholesky(model.packed)
         self.precisions_cholesky_ = factors
@@ -210,22 +217,52 @@ class GaussianMixture(BaseMixture):
             self.precisions_ = factors**2
 
     def _model(self):
-        # What scikit-learn's class uses to score: attributes set by hand work as they do there.
-        means = checks.numbers("means_", self.means_)
-        if means.ndim != 2 or 0 in means.shape:
-            raise ValueError(f"means_ should have two dimensions, but got shape {means.shape}")
-        weights = _checked("weights_", self.weights_, means.shape[:1], "weights_")
-        shape = self._family().covariance_shape(*means.shape)
-        parameters = {"means": means}
-        if hasattr(self, "covariances_"):
-            parameters["covariances"] = self._matrices("covariances_", shape)
-        factors = parameters["precisions_cholesky"] = self._matrices("precisions_cholesky_", shape)
-        if "covariances" not in parameters:
-            parameters["covariances"] = _covariances(factors, self.covariance_type)
-        return self._make_model(weights, parameters)
+        parameters = self._parameters()
+        shape = parameters["means"].shape[:1]
+        return self._make_model(self._attribute("weights_", shape), parameters)
 
-    def _matrices(self, name, shape):
-        return _checked(name, getattr(self, name), shape, f"{name} ({self.covariance_type})")
+    def _parameters(self):
+        """The parameters of the components that the attributes show, checked, by name.
+
+        Factors are what scikit-learn's class uses to score, and covariances to draw: attributes
+        set by hand work as they do there.
+        """
+        means = self.means_
+        shape = (means if isinstance(means, np.ndarray) else checks.numbers("means_", means)).shape
+        if len(shape) != 2 or 0 in shape:
+            raise ValueError(f"means_ should have two dimensions, but got shape {shape}")
+        parameters = {"means": self._attribute("means_", shape)}
+        shape = self._family().covariance_shape(*shape)
+        for name in ("covariances_", "precisions_cholesky_"):
+            if hasattr(self, name):
+                kind = f"{name} ({self.covariance_type})"
+                parameters[name[:-1]] = self._attribute(name, shape, kind)
+        if "covariances" not in parameters:
+            if "precisions_cholesky" not in parameters:
+                raise AttributeError(
+                    f"This {type(self).__name__} has means_, but neither covariances_ nor "
+                    "precisions_cholesky_."
+                )
+            factors = parameters["precisions_cholesky"]
+            parameters["covariances"] = _covariances(factors, self.covariance_type)
+        return parameters
+
+    def _attribute(self, name, shape, called=None):
+        """A parameter that an attribute shows, checked; one that is no array becomes one."""
+        array = _checked(name, self._exact(name), shape, called or name)
+        if not isinstance(getattr(self, name), np.ndarray):
+            setattr(self, name, array.copy())
+        return array
+
+    def _to_draw_from(self):
+        # Nothing is drawn with factors: covariances that have none, as they are singular, will do.
+        parameters, family = self._parameters(), self._family()
+        weights = self._attribute("weights_", parameters["means"].shape[:1])
+        check_sizes(weights)
+        parameters.pop("precisions_cholesky", None)
+        if not family.matrices and not (parameters["covariances"] >= 0).all():
+            raise ValueError("covariances_ must not be negative.")
+        return family, weights, parameters
 
 
 def _second_moment(sample):
@@ -400,9 +437,11 @@ def check_weights(weights, n_components):
     """Raise ``ValueError`` unless these are the weights of ``n_components`` components."""
     _check_shape("weights", weights, (n_components,))
     if not ((weights >= 0) & (weights <= 1)).all():
+        least, greatest = f"{weights.min():.5f}", f"{weights.max():.5f}"
+        # scikit-learn names the least weight first, and calls it the greatest.
         raise ValueError(
             "The parameter 'weights' should be in the range [0, 1], but got max value "
-            f"{weights.max():.5f}, min value {weights.min():.5f}"
+            f"{least}, min value {greatest}: they are between {least} and {greatest}."
         )
     if abs(weights.sum() - 1) > 1e-6:
         raise ValueError(

@@ -21,7 +21,7 @@ from ..parallel import add_into, chunks, in_order
 from ..statistics import Expectation, Iterated, Learned, Statistics
 from ..waiting import NotEnoughData
 
-__all__ = ["MixtureModel"]
+__all__ = ["MixtureModel", "check_sizes"]
 
 
 _NO_WEIGHTS = np.empty(0)
@@ -67,7 +67,7 @@ class MixtureModel(WeightedComponents, Model):
         family = family.beside_weights()
         weights = checks.numbers("weights", weights)
         packed = family.pack(parameters)
-        _check_weights(weights)
+        check_sizes(weights)
         n_components, n_columns = family.size(packed)
         if weights.shape != (n_components,):
             raise ValueError(
@@ -183,7 +183,7 @@ class MixtureModel(WeightedComponents, Model):
     def with_weights(self, weights) -> MixtureModel:
         """The same components with other weights."""
         weights = checks.shaped("weights", checks.numbers("weights", weights), self.weights.shape)
-        _check_weights(weights)
+        check_sizes(weights)
         return self._copied(weights=weights)
 
     def holding(self, fixed, told_dead) -> MixtureModel:
@@ -514,7 +514,8 @@ class MixtureModel(WeightedComponents, Model):
         return self._copied(weights=weights, packed=packed), memory, total
 
 
-def _check_weights(weights):
+def check_sizes(weights) -> None:
+    """Raise ``ValueError`` for weights that are negative, infinite, or all zero."""
     # They need not sum to one: a start by a few points may leave some of the mass out.
     wrong = ~((weights >= 0) & (weights < np.inf))
     if wrong.any():
