@@ -357,7 +357,7 @@ def step(model: Model, expectation: Expectation, eta: float, memory: Statistics 
     # A component that returns from almost no weight gets a minimum of memory.
     inertia = model.revived(inertia, new, rho / expectation.weight, expectation.horizon)
     statistics = new + inertia
-    return model.maximize(statistics), statistics
+    return model.mixing(rho, expectation.weight).maximize(statistics), statistics
 
 
 def take_steps(
@@ -539,11 +539,15 @@ def average(models: Sequence[Model], weights=None):
     """The mean of the parameters, a simpler alternative to :func:`combine`."""
     weights = _combining_weights(models, weights)
     parameters = [model.parameters for model in models]
-    return models[0].pooled(models, weights).with_parameters(
-        {
-            name: sum(alpha * p[name] for p, alpha in zip(parameters, weights, strict=True))
-            for name in parameters[0]
-        }
+    return (
+        models[0]
+        .pooled(models, weights)
+        .with_parameters(
+            {
+                name: sum(alpha * p[name] for p, alpha in zip(parameters, weights, strict=True))
+                for name in parameters[0]
+            }
+        )
     )
 
 

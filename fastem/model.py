@@ -239,6 +239,10 @@ class Model(Protocol):
         """This model, whose M-step is to make the combination of several models."""
         return self
 
+    def mixing(self, rho: float, weight: float) -> Self:
+        """This model, whose M-step is to mix a batch, of share ``rho`` and this weight, with it."""
+        return self
+
     def beside(self, other) -> Self:
         """The same model, to be compared with ``other``."""
         return self

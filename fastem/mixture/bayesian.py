@@ -299,7 +299,7 @@ class BayesianGaussianMixture(BaseMixture):
         model = VariationalMixture(
             self._family(), self._shown_prior(), posterior,
             precisions_cholesky=self.precisions_cholesky_, total=self.total_samples,
-            n_jobs=self.n_jobs,
+            seen=getattr(self, "n_observations_", None), n_jobs=self.n_jobs,
         )  # fmt: skip
         return model.with_weights(self.weights_)
 

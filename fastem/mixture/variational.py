@@ -22,12 +22,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import betaln, digamma, gammaln
 
-from .. import algebra, checks
+from .. import checks
 from ..components import Gains
 from ..families.base import copy_packed
 from ..families.gaussian import square
 from ..kernels.families.gaussian_full import HALF_LOG_2PI
-from ..learning_rate import batch_weights, step_size
+from ..learning_rate import batch_weights
 from ..model import Model
 from ..statistics import Learned, SharedMoments, Statistics
 from ..waiting import NotEnoughData
@@ -198,21 +198,22 @@ class VariationalMixture(MixtureModel):
     total : float, optional
         The number of observations that online learning takes the data for; None: as many as it has
         seen, less what it has forgotten.
+    seen : float, optional
+        The number of observations that online learning has seen; by default, those that the
+        posterior is made of.
     n_jobs : int, optional
         As for :class:`~fastem.mixture.model.MixtureModel`.
     """
 
     def __init__(
         self, family, prior: Prior, posterior: Posterior, *, precisions_cholesky=None, total=None,
-        n_jobs=None,
+        seen=None, n_jobs=None,
     ):  # fmt: skip
         prior, posterior = _checked(family, prior, posterior)
         parameters = {"means": posterior.means, "covariances": posterior.covariances}
         if precisions_cholesky is not None:
             parameters["precisions_cholesky"] = precisions_cholesky
-        super().__init__(
-            family, mean_weights(posterior.concentration), parameters, n_jobs=n_jobs
-        )
+        super().__init__(family, mean_weights(posterior.concentration), parameters, n_jobs=n_jobs)
         sums = moments_of(prior, posterior, family.moments_kind)
         count = sums.mass.sum()
         vars(self).update(
@@ -223,6 +224,7 @@ class VariationalMixture(MixtureModel):
             count=float(count),
             size=float(count if total is None else total),
             total=None if total is None else float(total),
+            seen=float(count if seen is None else seen),
             expected=expected_log_weights(posterior.concentration)
             + expected_log_offsets(posterior),
             prior_normalizer=_normalizer_of_prior(self, prior, len(posterior.means)),
@@ -304,7 +306,7 @@ class VariationalMixture(MixtureModel):
         # In an exponential family it is (λ - λ₀)·E[T] - A(λ) + A(λ₀), and λ - λ₀ are the sums.
         n_columns = self.posterior.means.shape[1]
         gained = self._fit_to(self.own()) + n_columns * HALF_LOG_2PI
-        return gained - (self.log_normalizer - self.prior_normalizer) / self.count
+        return float(gained - (self.log_normalizer - self.prior_normalizer) / self.count)
 
     def evidence(self, before: VariationalMixture, expectation) -> float:
         """The lower bound of the evidence of all data after an M-step, without constants.
@@ -381,8 +383,7 @@ class VariationalMixture(MixtureModel):
         """Raise ``ValueError`` unless ``other`` is a posterior of the same kind and size."""
         if not isinstance(other, VariationalMixture):
             raise ValueError(
-                "Models of different kinds: a posterior of a mixture and a "
-                f"{type(other).__name__}."
+                f"Models of different kinds: a posterior of a mixture and a {type(other).__name__}."
             )
         if self.prior.is_process != other.prior.is_process:
             raise ValueError(
@@ -396,55 +397,45 @@ class VariationalMixture(MixtureModel):
         """Never: a posterior gives everything some probability."""
         return False
 
-    def iterate(self, data, limit, prior=None):
-        """None: M-steps are taken in Python."""
-        return None
+    #: M-steps are taken in Python.
+    iterate = Model.iterate
 
     # Online learning ----------------------------------------------------------------------------
 
     def learn(self, table, rates, batch_size=None, memory=None) -> Learned:
-        """Online steps over batches of rows, each with its number of observations.
+        """Online steps over batches of rows, one after another."""
+        return Model.learn(self, table, rates, batch_size, memory)
 
-        A step mixes statistics with the weights ``1 - ρ`` and ``ρ``. What is mixed of ``n`` and
-        ``b`` observations is worth ``1 / ((1 - ρ)²/n + ρ²/b)``: all ``n + b`` if each counts as
-        much as any other, and ``b`` if the rest is forgotten.
+    def mixing(self, rho, weight) -> VariationalMixture:
+        """This model, to make a posterior of the observations that a mixture is worth.
+
+        Statistics of ``n`` and ``b`` observations, mixed with the weights ``1 - ρ`` and ``ρ``, are
+        worth ``1 / ((1 - ρ)²/n + ρ²/b)``: all ``n + b`` if each counts as much as any other, and
+        ``b`` if the rest is forgotten. They are never worth more than were seen, as if a start that
+        was made of the first rows, and learns from them again, counted them twice.
         """
-        batch_size, rates = algebra.checked_steps(self, table, rates, batch_size, memory)
-        weights = batch_weights(len(table), batch_size, table.sample_weight)
-        model, score = self, 0.0
-        for number, (eta, weight) in enumerate(zip(rates, weights, strict=True)):
-            if not weight > 0:
-                continue
-            part = table.part(number * batch_size, (number + 1) * batch_size)
-            size = model._worth(step_size(float(eta)), float(weight))
-            learned = algebra.take_steps(model.standing_for(size), part, [eta], None, memory)
-            model, memory = learned.model, learned.memory
-            score += weight * learned.log_likelihood
-        total = weights.sum()
-        return Learned(model, memory, float(score / total) if total > 0 else float("nan"))
-
-    def _worth(self, rho, weight):
-        """The number of observations that a mixture with a batch of this weight is worth."""
+        seen = self.seen + weight
         if self.total is not None:
-            return self.total
-        if not self.count > 0:
-            return weight
-        return 1.0 / ((1.0 - rho) ** 2 / self.count + rho**2 / weight)
+            return self._copied(seen=seen)
+        size = weight
+        if self.count > 0:
+            size = 1.0 / ((1.0 - rho) ** 2 / self.count + rho**2 / weight)
+        return self._copied(seen=seen, size=min(size, seen))
 
     def after_learning_from(self, table, n_before) -> VariationalMixture:
         """The same model, made of no more observations than it has seen."""
-        weight = batch_weights(len(table), len(table), table.sample_weight).sum()
-        if self.total is not None or self.count <= n_before + weight:
-            return self
-        return self._remade(self.own(), n_before + weight)
+        seen = n_before + batch_weights(len(table), len(table), table.sample_weight).sum()
+        model = self._copied(seen=float(seen))
+        if self.total is not None or self.count <= seen * (1.0 + 1e-9):
+            return model
+        return model._remade(self.own(), seen)
 
     def _remade(self, statistics, count):
         made = self.standing_for(count).maximize(statistics)
         return made if self.total is None else made.standing_for(self.total)
 
-    def one_by_one(self):
-        """None: there is no quicker way than :meth:`learn`."""
-        return None
+    #: There is no quicker way than :meth:`learn`.
+    one_by_one = Model.one_by_one
 
     def revived(self, inertia, gained, observation, horizon=None):
         """``inertia``: the prior remembers components of no weight."""
