@@ -1,4 +1,4 @@
-"""``fastem.BayesianGaussianMixture``, as in scikit-learn: variational Bayes for Gaussian mixtures."""
+"""``fastem.BayesianGaussianMixture``, as in scikit-learn: variational Bayes for mixtures."""
 
 from __future__ import annotations
 
