@@ -296,10 +296,11 @@ class BayesianGaussianMixture(BaseMixture):
 
     def _model(self):
         posterior = Posterior(*(checks.numbers(name, getattr(self, name)) for name in _POSTERIOR))
+        factors = checks.numbers("precisions_cholesky_", self.precisions_cholesky_)
         model = VariationalMixture(
-            self._family(), self._shown_prior(), posterior,
-            precisions_cholesky=self.precisions_cholesky_, total=self.total_samples,
-            seen=getattr(self, "n_observations_", None), n_jobs=self.n_jobs,
+            self._family(), self._shown_prior(), posterior, precisions_cholesky=factors,
+            total=self.total_samples, seen=getattr(self, "n_observations_", None),
+            n_jobs=self.n_jobs,
         )  # fmt: skip
         return model.with_weights(self.weights_)
 
@@ -322,12 +323,11 @@ class BayesianGaussianMixture(BaseMixture):
         statistics = rough.expect_given(sample, responsibilities)
         if share < 1.0 and self.covariance_type == "tied":
             statistics = self._with_all_rows(statistics, sample, share)
-        nothing = VariationalMixture.of_nothing(
-            family, prior, self.n_components, total=self.total_samples, n_jobs=self.n_jobs
-        )
         weights = sample.sample_weight
         weight = float(n_rows if weights is None else weights.sum())
-        model = nothing.standing_for(share * weight).maximize(statistics)
+        model = VariationalMixture.made_of(
+            family, prior, statistics, share * weight, total=self.total_samples, n_jobs=self.n_jobs
+        )
         return model.standing_for(weight if model.total is None else model.total)
 
     def _with_all_rows(self, statistics, sample, share):

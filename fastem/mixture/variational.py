@@ -231,10 +231,15 @@ class VariationalMixture(MixtureModel):
         )
 
     @classmethod
-    def of_nothing(cls, family, prior: Prior, n_components, *, total=None, n_jobs=None):
-        """The prior of so many components, as a posterior."""
-        return cls(family, prior, _of_nothing(family, prior, n_components), total=total,
-                   n_jobs=n_jobs)  # fmt: skip
+    def made_of(cls, family, prior: Prior, statistics, count, *, total=None, n_jobs=None):
+        """The posterior after ``count`` observations with these mean statistics."""
+        moments = statistics["moments"] * (count / statistics["mass"].sum())
+        posterior = updated(prior, moments)
+        try:
+            return cls(family, prior, posterior, total=total, n_jobs=n_jobs, seen=0.0)
+        except ValueError:
+            # What is wrong with covariances is what is wrong with the data.
+            raise NotEnoughData(family.failure) from None
 
     @property
     def log_weights(self) -> np.ndarray:
