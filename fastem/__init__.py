@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from .kalman import KalmanFilter as KalmanFilter
     from .learning_rate import Decay as Decay
     from .lengths import Lengths as Lengths
+    from .mixture import BayesianGaussianMixture as BayesianGaussianMixture
     from .mixture import GaussianMixture as GaussianMixture
     from .mixture import Mixture as Mixture
     from .mixture_of_models import MixtureOfModels as MixtureOfModels
@@ -59,6 +60,7 @@ __version__ = "0.1.0"
 #: Every estimator, and the package that it comes from: what can be saved, and what is documented.
 ESTIMATORS = {
     "GaussianMixture": "mixture",
+    "BayesianGaussianMixture": "mixture",
     "Mixture": "mixture",
     "GaussianHMM": "hmm",
     "GMMHMM": "hmm",

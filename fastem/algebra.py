@@ -357,7 +357,7 @@ def step(model: Model, expectation: Expectation, eta: float, memory: Statistics 
     # A component that returns from almost no weight gets a minimum of memory.
     inertia = model.revived(inertia, new, rho / expectation.weight, expectation.horizon)
     statistics = new + inertia
-    return model.maximize(statistics), statistics
+    return model.mixing(rho, expectation.weight).maximize(statistics), statistics
 
 
 def take_steps(
@@ -373,9 +373,10 @@ def take_steps(
         expectation = model.expect(part)
         if not np.isfinite(expectation.log_likelihood):
             raise ValueError(f"{model.impossible} (at online step {number + 1})")
+        met = model
         model, statistics = step(model, expectation, etas[number], memory)
         memory = None if memory is None else statistics
-        score += expectation.weight * expectation.log_likelihood
+        score += expectation.weight * met.mean_log_likelihood(expectation)
         weight += expectation.weight
     return Learned(model, memory, score / weight if weight > 0 else float("nan"))
 
@@ -531,18 +532,22 @@ def combine(models: Sequence[Model], weights=None, horizon=None, direction: str 
     if direction != "forward":
         raise ValueError(f"direction must be 'forward' or 'reverse'; got {direction!r}.")
     own = (model.own(horizon) * alpha for model, alpha in zip(models, weights, strict=True))
-    return models[0].maximize(functools.reduce(operator.add, own))
+    return models[0].pooled(models, weights).maximize(functools.reduce(operator.add, own))
 
 
 def average(models: Sequence[Model], weights=None):
     """The mean of the parameters, a simpler alternative to :func:`combine`."""
     weights = _combining_weights(models, weights)
     parameters = [model.parameters for model in models]
-    return models[0].with_parameters(
-        {
-            name: sum(alpha * p[name] for p, alpha in zip(parameters, weights, strict=True))
-            for name in parameters[0]
-        }
+    return (
+        models[0]
+        .pooled(models, weights)
+        .with_parameters(
+            {
+                name: sum(alpha * p[name] for p, alpha in zip(parameters, weights, strict=True))
+                for name in parameters[0]
+            }
+        )
     )
 
 
@@ -553,6 +558,7 @@ def divergence(model: Model, other: Model, horizon=None) -> float:
     that mixtures use for such probabilities while they learn is not used here.
     """
     model.check_same_kind(other)
+    other = other.beside(model)
     statistics = model.own(horizon)
     if other.rules_out(statistics):
         return float("inf")
@@ -748,7 +754,7 @@ def _combining_weights(models, weights):
     for model in models[1:]:
         models[0].check_same_kind(model)
     if weights is None:
-        return np.full(len(models), 1.0 / len(models))
+        return models[0].shares(models)
     weights = np.asarray(weights, dtype=float)
     if weights.shape != (len(models),):
         raise ValueError(

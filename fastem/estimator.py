@@ -315,6 +315,10 @@ class Estimator(BaseEstimator):
     #: expectation. None: the model's.
     _maximize: Callable | None = None
 
+    def _maximize_until(self, rule: StoppingRule) -> Callable | None:
+        """``_maximize`` of a fit that ends by this rule, which may have to see each step."""
+        return self._maximize
+
     def _prior(self, model) -> Any:
         """What ``_maximize`` knows besides, in the form that ``model.iterate`` takes, if it can."""
         return None
@@ -411,13 +415,14 @@ class Estimator(BaseEstimator):
 
     def _run(self, model, data, rule) -> algebra.Fitted:
         """Batch or incremental EM from one initial model."""
-        prior = None if self._maximize is None else self._prior(model)
+        maximize = self._maximize_until(rule)
+        prior = None if maximize is None else self._prior(model)
         if self.solver == "incremental":
             return algebra.incremental(
-                model, data, rule, self._maximize, prior, self.n_blocks,
+                model, data, rule, maximize, prior, self.n_blocks,
                 keep_start=self._is_given_start(),
             )  # fmt: skip
-        return algebra.fit(model, data, rule, self._maximize, prior)
+        return algebra.fit(model, data, rule, maximize, prior)
 
     def _set_fitted(self, fitted: algebra.Fitted, rule: StoppingRule):
         weight = 0.0 if fitted.expectation is None else fitted.expectation.weight
@@ -443,7 +448,7 @@ class Estimator(BaseEstimator):
             self._before_learning(model)
             data = self._check_data(X, **given, reset=not started, once=True)
             kept = vars(self).pop(KEPT, None)
-            progressive, again, n_steps = None, None, 0
+            progressive, scored, again, n_steps = None, math.nan, None, 0
             if kept is not None and not started:
                 data = with_kept(self, kept, data, given)
             elif kept is not None and self._goes_on(kept, model, rate, data):
@@ -452,6 +457,7 @@ class Estimator(BaseEstimator):
                 again = self._started_again(kept, model) if is_due(kept) else None
                 if again is not None:
                     progressive, data = model.expect(data), again.data
+                    scored = model.mean_log_likelihood(progressive)
                 elif not is_due(kept) or (kept := postponed(kept)) is not None:
                     n_steps = steps_due(kept)
                     setattr(self, KEPT, settled(kept) if n_steps else kept)
@@ -496,7 +502,7 @@ class Estimator(BaseEstimator):
                 progress = self._improved(progress, joined_again(self, kept), n_steps, rate)
             self._set_progress(progress)
             if progressive is not None:
-                self._report_online(progress, progressive.weight, progressive.log_likelihood)
+                self._report_online(progress, progressive.weight, scored)
             self._after_learning(last)
             if KEPT in vars(self):
                 setattr(self, KEPT, {**vars(self)[KEPT], "mark": mark_of(self._model())})

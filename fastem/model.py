@@ -229,6 +229,28 @@ class Model(Protocol):
             "several."
         )
 
+    # Models that are made of a number of observations ---------------------------------------------
+
+    def shares(self, models) -> np.ndarray:
+        """The weights of several models in their combination, where none are given: equal."""
+        return np.full(len(models), 1.0 / len(models))
+
+    def pooled(self, models, alphas) -> Self:
+        """This model, whose M-step is to make the combination of several models."""
+        return self
+
+    def mixing(self, rho: float, weight: float) -> Self:
+        """This model, whose M-step is to mix a batch, of share ``rho`` and this weight, with it."""
+        return self
+
+    def beside(self, other) -> Self:
+        """The same model, to be compared with ``other``."""
+        return self
+
+    def mean_log_likelihood(self, expectation: Expectation) -> float:
+        """The mean log-likelihood of observations, from their expectation under this model."""
+        return expectation.log_likelihood
+
     # Alignment ------------------------------------------------------------------------------------
 
     def check_same_order(self, other) -> None:

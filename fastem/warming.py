@@ -284,6 +284,17 @@ def _gaussian_mixture(kind, dtype) -> None:
     )
 
 
+def _bayesian_mixture(kind, dtype) -> None:
+    from . import BayesianGaussianMixture
+
+    _mixture(
+        lambda **more: BayesianGaussianMixture(
+            n_components=2, covariance_type=kind, max_iter=3, tol=1e-2, random_state=0, **more
+        ),
+        _rows(dtype),
+    )
+
+
 def _mixture_of(family, X) -> None:
     from . import Mixture
 
@@ -330,6 +341,10 @@ def _all_tasks() -> Iterator[tuple[str, list[Callable[[], None]]]]:
     yield (
         "GaussianMixture",
         _tasks(_gaussian_mixture, *(_with(kind, dtype) for kind in kinds for dtype in floats)),
+    )
+    yield (
+        "BayesianGaussianMixture",
+        _tasks(_bayesian_mixture, *(_with(kind, dtype) for kind in kinds for dtype in floats)),
     )
     yield (
         "Mixture",

@@ -161,6 +161,8 @@ class Case:
     hides_nothing: bool = False
     #: Relative error of what should be equal to rounding.
     rtol: float = 1e-9
+    #: Whether a model is a posterior: its law is an average over parameters, of which it has none.
+    is_posterior: bool = False
 
     def __repr__(self):
         return self.name
@@ -206,6 +208,16 @@ def _cases():
         noise = 0.0 if kind == "full" else 0.05
         mixture = fastem.GaussianMixture(2, covariance_type=kind, reg_covar=noise, **seeded)
         yield Case(f"GaussianMixture-{kind}", mixture, points)
+    for kind, weights in itertools.product(
+        ("full", "tied", "diag", "spherical"), ("dirichlet_distribution", "dirichlet_process")
+    ):
+        mixture = fastem.BayesianGaussianMixture(
+            n_components=2, covariance_type=kind, weight_concentration_prior_type=weights, **seeded
+        )
+        # The order of the sticks of a process makes a difference.
+        equivalent = reordered if weights == "dirichlet_distribution" else None
+        name = f"BayesianGaussianMixture-{kind}-{weights[10:]}"
+        yield Case(name, mixture, points, equivalent=equivalent, is_posterior=True)
     for family, data in {
         "poisson": counts, "bernoulli": binary, "multinomial": documents, "exponential": positive,
         "gamma": positive, "beta": fractions, Categorical(3): categories,
@@ -244,6 +256,9 @@ def _cases():
 
 CASES = list(_cases())
 every = pytest.mark.parametrize("case", CASES, ids=str)
+every_law = pytest.mark.parametrize(
+    "case", [case for case in CASES if not case.is_posterior], ids=str
+)
 every_warm_start = pytest.mark.parametrize(
     "case", [case for case in CASES if "warm_start" in case.estimator.get_params()], ids=str
 )
@@ -400,7 +415,7 @@ def test_threads_make_no_difference_to_the_bit(case, monkeypatch):
     assert same(found[0], found[1]) and same(found[0], found[2])
 
 
-@every
+@every_law
 def test_own_statistics_are_what_draws_tend_to(case):
     """Draws are data of the model; the same seed gives the same draws."""
     own = raw_sums(case.model.own(case.horizon))
@@ -540,7 +555,7 @@ def test_a_combination_is_the_minimum_of_the_total_divergence(case):
         )
 
 
-@every
+@every_law
 def test_a_combination_in_reverse_is_the_minimum_of_the_other_total(case):
     """``Σ α_m Δ(Θ̃, Θ_m)``, with the new model in the first argument."""
     free = [n for n in case.model.parameters if not (case.held and n.endswith(case.held))]
@@ -580,7 +595,7 @@ def test_a_combination_in_reverse_is_the_minimum_of_the_other_total(case):
         assert_same_model(itself, case.model, rtol=1e-9, atol=1e-9)
 
 
-@every
+@every_law
 def test_estimators_combine_in_reverse(case):
     one, other = case.fitted, case.make().fit(case.observations(18))
     merged = fastem.combine([one, other], [1, 2], direction="reverse")

@@ -66,4 +66,5 @@ def score(model, data, sample_weight=None, cut_off=None, client=None) -> float:
     check_is_fitted(model)
     with shards_of(model, data, client, sample_weight=sample_weight, cut_off=cut_off) as shards:
         shards = model._check_data(shards, reset=False)
-        return float(algebra.expect(model._model(), shards).log_likelihood)
+        present = model._model()
+        return float(present.mean_log_likelihood(algebra.expect(present, shards)))

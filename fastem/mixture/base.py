@@ -291,7 +291,9 @@ class BaseMixture(MixtureEstimator, RowEstimator):
         """The mean log-likelihood of the rows of an array, or of a stream of arrays."""
         check_is_fitted(self, "weights_")
         if is_stream(X):
-            return self._present_model().expect(self._check_data(X, sample_weight, reset=False))[1]
+            model = self._present_model()
+            found = model.expect(self._check_data(X, sample_weight, reset=False))
+            return model.mean_log_likelihood(found)
         X, sample_weight = self._check_table(X, sample_weight, reset=False)
         check_total(sample_weight)
         return float(np.average(self._log_likelihoods(X), weights=sample_weight))

@@ -195,7 +195,7 @@ class MixtureModel(WeightedComponents, Model):
 
     def check_same_kind(self, other) -> None:
         """Raise ``ValueError`` unless ``other`` is a mixture of the same kind and size."""
-        if not isinstance(other, MixtureModel):
+        if type(self) is not type(other):
             raise ValueError(f"Models of different kinds: a mixture and a {type(other).__name__}.")
         same = type(self.family) is type(other.family)
         if not same or self.family.parameter_names != other.family.parameter_names:

@@ -145,6 +145,10 @@ def _entry(value, arrays, key):
     if isinstance(value, np.ndarray):
         arrays[key] = value
         return {"array": key}
+    if isinstance(value, tuple) and any(isinstance(item, np.ndarray) for item in value):
+        keys = [f"{key}.{number}" for number in range(len(value))]
+        arrays.update(zip(keys, value, strict=True))
+        return {"arrays": keys}
     if isinstance(value, dict):
         return {"dict": _entries(value, arrays, key)}
     if isinstance(value, np.random.RandomState):
@@ -181,6 +185,8 @@ def _get(entry, arrays, families, path):
         return np.array(content, dtype=object)
     if kind == "array":
         return arrays[content]
+    if kind == "arrays":
+        return tuple(arrays[key] for key in content)
     if kind == "dict":
         return {name: _get(item, arrays, families, path) for name, item in content.items()}
     return tuple(content) if kind == "tuple" else content
