@@ -166,7 +166,7 @@ class HMMInference:
         check_is_fitted(self)
         if self._chain().absorbing:
             raise ValueError("A chain that is absorbed has no stationary distribution.")
-        transmat = self._model().parameters["transmat"]
+        transmat = self._model().transmat
         n_states = len(transmat)
         # π(A - I) = 0 and Σπ = 1, of which one equation is redundant.
         equations = np.vstack([transmat.T - np.eye(n_states), np.ones(n_states)])
