@@ -168,10 +168,11 @@ class VariationalHMM(HMMModel):
             rho = step_size(eta) if n > 0 else 1.0
             kept = self.total * (1.0 - rho) / n if n > 0 else 0.0
             counted = self.total * rho / found.weight
-        parts = [(1.0 - kept, self.prior), (counted * found.weight, self._of_data(found.statistics))]
+        weight = counted * found.weight
+        parts = [(1.0 - kept, self.prior), (weight, self._of_data(found.statistics))]
         if kept > 0:
             parts.append((kept, self.posterior))
-        return self._updated(parts, kept * n + counted * found.weight)
+        return self._updated(parts, kept * n + weight)
 
     def one_by_one(self):
         """None: learners take :meth:`learn`."""
@@ -211,7 +212,9 @@ class VariationalHMM(HMMModel):
         """The same posterior with its states in another order."""
         order = np.asarray(order)
         moved = super().reordered(order)
-        posterior, prior = (self._reordered(values, order) for values in (self.posterior, self.prior))
+        posterior, prior = (
+            self._reordered(values, order) for values in (self.posterior, self.prior)
+        )
         return moved._copied(posterior=posterior, prior=prior)
 
     def _reordered(self, values, order):
