@@ -6,13 +6,20 @@ draws, that steps descend in the likelihood, and settings that posteriors do not
 
 import functools
 
+import conformance
 import numpy as np
 import pytest
 from conformance import CASES as COMMON
-from conformance import ONLINE, POSTERIORS, SETTINGS_OF_LEARNERS, Case, categories, states
-from conformance import sequences_of
+from conformance import (
+    ONLINE,
+    POSTERIORS,
+    SETTINGS_OF_LEARNERS,
+    Case,
+    categories,
+    sequences_of,
+    states,
+)
 
-import conformance
 import fastem
 
 pytestmark = conformance.pytestmark
