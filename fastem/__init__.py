@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from . import simulated as simulated
     from . import statistics as statistics
     from . import stopping as stopping
+    from . import vhmm as vhmm
     from .combining import average as average
     from .combining import combine as combine
     from .combining import divergence as divergence
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
     from .saving import load as load
     from .saving import save as save
     from .statistics import Statistics as Statistics
+    from .vhmm import VariationalCategoricalHMM as VariationalCategoricalHMM
+    from .vhmm import VariationalGaussianHMM as VariationalGaussianHMM
     from .warming import warmup as warmup
 
 
@@ -68,6 +71,8 @@ ESTIMATORS = {
     "CategoricalHMM": "hmm",
     "MultinomialHMM": "hmm",
     "HMM": "hmm",
+    "VariationalGaussianHMM": "vhmm",
+    "VariationalCategoricalHMM": "vhmm",
     "KalmanFilter": "kalman",
     "CompoundDirichlet": "dirichlet",
     "Dirichlet": "dirichlet",
@@ -97,7 +102,7 @@ MODULES = (
     "algebra", "base", "callbacks", "data", "dirichlet", "distributed", "drift", "families",
     "functional", "hmm", "kalman", "kernels", "learning_rate", "matching", "mixture",
     "mixture_of_models", "model",
-    "monitoring", "simulated", "statistics", "stopping",
+    "monitoring", "simulated", "statistics", "stopping", "vhmm",
 )  # fmt: skip
 
 _HOMES = {**ESTIMATORS, **FUNCTIONS}

@@ -524,13 +524,17 @@ def combine(models: Sequence[Model], weights=None, horizon=None, direction: str 
     In the direction ``"forward"`` it has the least ``Σ α_m Δ(Θ_m, Θ̃)``, and is ``M(Σ α_m S(Θ_m))``;
     in the direction ``"reverse"`` it has the least ``Σ α_m Δ(Θ̃, Θ_m)``, and its joint law is as
     near to proportional to ``Π p_m^α`` as that of such a model can be. The sizes of observations
-    are then those of the first model unless ``horizon`` is given.
+    are then those of the first model unless ``horizon`` is given. Posteriors have a combination of
+    their own, their product (``model.combined``).
     """
-    weights = _combining_weights(models, weights)
+    given, weights = weights, _combining_weights(models, weights)
     if direction == "reverse":
         return models[0].log_linear(models, weights, horizon)
     if direction != "forward":
         raise ValueError(f"direction must be 'forward' or 'reverse'; got {direction!r}.")
+    product = models[0].combined(models, given)
+    if product is not None:
+        return product
     own = (model.own(horizon) * alpha for model, alpha in zip(models, weights, strict=True))
     return models[0].pooled(models, weights).maximize(functools.reduce(operator.add, own))
 

@@ -215,7 +215,14 @@ class Model(Protocol):
         """The same model, whose ``expect`` adds no noise to the data."""
         return self
 
-    # Combining in the other direction ---------------------------------------------------------
+    # Combining --------------------------------------------------------------------------------
+
+    def combined(self, models, weights=None) -> Self | None:
+        """The combination of models like this one, if it is not ``M(Σ α_m S(Θ_m))``.
+
+        Posteriors are multiplied. The weights are as they were given; None if all count alike.
+        """
+        return None
 
     def log_linear(self, models, alphas, horizon=None) -> Self:
         """The model of least ``Σ α_m Δ(Θ̃, Θ_m)``: of models like this one, the first of them.

@@ -362,6 +362,11 @@ def _all_tasks() -> Iterator[tuple[str, list[Callable[[], None]]]]:
     yield "PoissonHMM", _tasks(_hmm, _with("PoissonHMM", _counts()))
     symbols = _rng().integers(0, 3, (40, 1))
     yield "CategoricalHMM", _tasks(_hmm, _with("CategoricalHMM", symbols))
+    yield "VariationalGaussianHMM", _tasks(
+        _hmm, *(_with("VariationalGaussianHMM", _rows(np.float64), covariance_type=kind)
+                for kind in kinds)
+    )  # fmt: skip
+    yield "VariationalCategoricalHMM", _tasks(_hmm, _with("VariationalCategoricalHMM", symbols))
     trials = _rng().multinomial(5, np.ones(3) / 3, 40)
     yield "MultinomialHMM", _tasks(_hmm, _with("MultinomialHMM", trials, n_trials=5))
     yield "HMM", _tasks(

@@ -60,6 +60,9 @@ def test_models_are_named_in_their_own_folder_only(folder, names):
     if folder == "mixture":
         # Emissions of any family are initialized as the components of a mixture.
         assert found.pop("fastem/hmm/emissions.py") == ["from ..mixture.model import MixtureModel"]
+    if folder == "hmm":
+        # A posterior is used as the model at its mean.
+        assert found.pop("fastem/vhmm/model.py") == ["from ..hmm.model import HMMModel"]
     assert found == {}
 
 

@@ -1,0 +1,5 @@
+"""Variational hidden Markov models: ``from fastem.vhmm import VariationalGaussianHMM``."""
+
+from .estimators import VariationalCategoricalHMM, VariationalGaussianHMM
+
+__all__ = ["VariationalCategoricalHMM", "VariationalGaussianHMM"]
