@@ -320,7 +320,9 @@ def _digits_left(y, d, P, lower, bound, largest):
         most = simd.maximum(simd.maximum(simd.load8(y, 8 * (largest + i)), sd2), variance)
         simd.store(y, 8 * (largest + i), most)
         unit = simd.load8(y, 8 * (lower + i * d + i))
-        least = simd.maximum(simd.splat8(LOST) * sd2, simd.splat8(LOST_BEFORE) * most)
+        least = simd.maximum(
+            simd.splat8(LOST) * simd.maximum(sd2, variance), simd.splat8(LOST_BEFORE) * most
+        )
         left = simd.is_positive(unit) * simd.is_positive(one - least * unit * unit)
         good = good * simd.maximum(left, simd.is_positive(simd.splat8(_TINY) - variance))
     return good
@@ -441,7 +443,9 @@ def smooth_gaps(
             for j in range(d):
                 s = s - simd.load8(y, 8 * (step + i * d + j)) * simd.load8(y, 8 * (h + j))
             simd.store(y, 8 * (values + i), s)
-            ok = ok * simd.is_positive(simd.load8(y, 8 * (L + i * r + i)))
+            unit, whole = simd.load8(y, 8 * (L + i * r + i)), simd.load8(y, 8 * (S + i * r + i))
+            left = simd.splat8(1.0) - simd.splat8(LOST) * whole * unit * unit
+            ok = ok * simd.is_positive(unit) * simd.is_positive(left)
         _product(y, K, r, 1, values, 1, 1, d, r, 1, True, False, f)
         for i in range(d):
             simd.store(y, 8 * (f + i), simd.load8(y, 8 * (f + i)) + simd.load8(y, 8 * (h + i)))
