@@ -260,7 +260,7 @@ def as_table(X, lengths=None, n_columns=None) -> Observations:
 def as_series(X):
     """``X``, or if it is a number, masked or not, a series of it alone."""
     if isinstance(X, (Real, np.generic)) or (isinstance(X, np.ndarray) and X.ndim == 0):
-        return np.ma.array([X]) if np.ma.isMaskedArray(X) else np.array([X])
+        return np.ma.atleast_1d(X) if np.ma.isMaskedArray(X) else np.array([X])
     return X
 
 

@@ -48,8 +48,7 @@ STEADY = 1e-15
 #: A pivot of the predicted covariance this small beside the variances that it is what is left of,
 #: those of this step, with its noise and without, and the largest there were, has lost its digits,
 #: and the smoother must not divide by it. Nor must it if its gain makes what is rounded of the next
-#: state so much larger, in standard deviations of the two filtered states. And of a pivot of the
-#: observations' covariance so small, the log-likelihood takes the logarithm. See square_root.py.
+#: state so much larger, in standard deviations of the two filtered states. See square_root.py.
 LOST, LOST_BEFORE, LARGEST_GAIN = 1e-8, 1e-13, 1e3
 #: What is returned then instead of a step.
 TO_SQUARE_ROOTS = -2
@@ -81,16 +80,6 @@ def correct(x, w, step, record):
     add_congruence(x, room.keep, room.P, d, d, room.scratch, room.new)
     add_congruence(x, room.K, step.Rt, d, r, room.M, room.new)
     return True
-
-
-@helper
-def is_blurred(x, w):
-    """Whether the covariance of the observations that was just factored has lost its digits."""
-    r, room = w.r, w.room
-    for i in range(r):
-        if x[room.L + i * r + i] ** 2 < LOST * x[room.S + i * r + i]:
-            return True
-    return False
 
 
 @helper
@@ -217,12 +206,8 @@ def _filter_covariances(x, w, X, kinds, start, n_steps, index, first):
             if kind == PARTIAL or w.varies:
                 if not reduce(x, w, X, (start + t) * w.p, step):
                     return x, t
-            if roots:
-                if not correct_root(x, w, step, record):
-                    return x, t
-            elif not correct(x, w, step, record) or is_blurred(x, w):
-                # R can be factored here: what fails is rounding, and roots decide.
-                return x, TO_SQUARE_ROOTS
+            if not (correct_root(x, w, step, record) if roots else correct(x, w, step, record)):
+                return x, t
         change = 0.0
         if roots:
             change = predict_root(x, w, record)

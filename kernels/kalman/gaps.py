@@ -443,9 +443,7 @@ def smooth_gaps(
             for j in range(d):
                 s = s - simd.load8(y, 8 * (step + i * d + j)) * simd.load8(y, 8 * (h + j))
             simd.store(y, 8 * (values + i), s)
-            unit, whole = simd.load8(y, 8 * (L + i * r + i)), simd.load8(y, 8 * (S + i * r + i))
-            left = simd.splat8(1.0) - simd.splat8(LOST) * whole * unit * unit
-            ok = ok * simd.is_positive(unit) * simd.is_positive(left)
+            ok = ok * simd.is_positive(simd.load8(y, 8 * (L + i * r + i)))
         _product(y, K, r, 1, values, 1, 1, d, r, 1, True, False, f)
         for i in range(d):
             simd.store(y, 8 * (f + i), simd.load8(y, 8 * (f + i)) + simd.load8(y, 8 * (h + i)))

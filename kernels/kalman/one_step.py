@@ -4,7 +4,7 @@ import numpy as np
 
 from ..options import apart, helper, kernel
 from ..small_matrices import add_columns, copy, factorize, set_columns
-from .filter import advance, correct, is_blurred, is_lost
+from .filter import advance, correct, is_lost
 from .observation import reduce
 from .system import load_observation, load_transition
 
@@ -114,7 +114,7 @@ def update(x, places, state, mean, covariance, row, new_mean, new_covariance):
             step = w.partial
             if not reduce(x, w, row, np.int64(0), step):
                 return False
-        if not correct(x, w, step, record) or is_blurred(x, w):
+        if not correct(x, w, step, record):
             return False
         for j in range(p):
             x[room.u + j] = row[j] - x[room.c + j] if row[j] == row[j] else 0.0
