@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property, lru_cache
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from ..kernels.kalman.observation import COMPLETE, MISSING, PARTIAL
 from ..lengths import Lengths
 from ..parallel import chunks
 
-__all__ = ["Observations", "as_observations", "as_table"]
+__all__ = ["Observations", "as_observations", "as_series", "as_table", "is_one_row"]
 
 # Rows whose products are added at a time.
 _ROWS = 65_536
@@ -254,6 +255,20 @@ def as_table(X, lengths=None, n_columns=None) -> Observations:
             "A stream is for learning and scoring; here, pass an array or a list of sequences."
         )
     return as_observations(X, lengths, n_columns=n_columns)
+
+
+def as_series(X):
+    """``X``, or if it is a number, masked or not, a series of it alone."""
+    if isinstance(X, (Real, np.generic)) or (isinstance(X, np.ndarray) and X.ndim == 0):
+        return np.ma.atleast_1d(X) if np.ma.isMaskedArray(X) else np.array([X])
+    return X
+
+
+def is_one_row(X) -> bool:
+    """Whether this is a table of a single row, which may be a series written in a row."""
+    if isinstance(X, (list, tuple)):
+        return len(X) == 1 and np.ndim(X[0]) == 1
+    return getattr(X, "ndim", 0) == 2 and len(X) == 1
 
 
 def _rows(X, name, n_columns):

@@ -18,11 +18,11 @@ from ..sklearn_compat import Interval, StrOptions, fit_context
 from ..stopping import Tolerance
 from . import checks
 from .checks import AXES, NAMES, VARYING, check_constant, check_times, promoted
-from .data import Observations, as_observations, as_table
+from .data import Observations, as_observations, as_series, as_table, is_one_row
 from .em import pykalman_em
 from .initialization import initial_parameters
 from .model import KalmanModel, NoDensityError
-from .one_step import as_state
+from .one_step import as_peer, as_state
 from .present import keep_learner, recall, recall_learner, remember
 from .stream import KalmanStream
 
@@ -45,6 +45,36 @@ class ToleranceOfSteps(Tolerance):
         if self.verbose:
             bound = self.log_likelihoods[-1]
             print(f"  Iteration {self.n_iter}: log-likelihood {bound:.6f} (+{change:.3g})")
+
+
+class _Size:
+    """A size of a system, as pykalman shows it: given, said by a parameter, learned, or else one.
+
+    What was given is kept in the instance under the same name, None if nothing was: what ``fit``
+    may learn is not what the attribute shows, but what was given.
+    """
+
+    def __init__(self, axis):
+        self.axis = axis
+
+    def __set_name__(self, owner, name):
+        self.name = name
+
+    def __get__(self, kf, owner=None):
+        if kf is None:
+            return self
+        given = vars(kf).get(self.name)
+        if given is not None:
+            return given
+        try:
+            return kf._sizes_now().get(self.axis, 1)
+        except ValueError:
+            # Whoever uses parameters that contradict each other is told; who looks, or changes
+            # them one after another, is not.
+            return 1
+
+    def __set__(self, kf, value):
+        vars(kf)[self.name] = value
 
 
 class KalmanFilter(Estimator):
@@ -102,9 +132,10 @@ class KalmanFilter(Estimator):
         the offsets.
     n_dim_state : int, optional
         The size of the state, where no parameter says it: by default the number of columns in
-        ``fit`` and ``partial_fit``, and 1 in pykalman's methods.
+        ``fit`` and ``partial_fit``, and 1 in pykalman's methods. As an attribute it is the size
+        as it is known now, or 1, as in pykalman.
     n_dim_obs : int, optional
-        The number of observed coordinates, where no parameter says it.
+        The number of observed coordinates, where no parameter says it; as an attribute likewise.
     tol : float, default=1e-4
         ``fit`` stops when the log-likelihood per observed step changes by less.
     max_iter : int, default=100
@@ -246,11 +277,27 @@ initial_state_covariance_ : ndarray
         self.n_jobs = n_jobs
         self.solver = solver
         self.n_blocks = n_blocks
-        # As in pykalman, sizes are attributes as soon as they are known, and must not contradict.
-        sizes = self._sizes()
-        for axis, (name, _) in _SIZES.items():
-            if getattr(self, name) is None:
-                setattr(self, name, sizes.get(axis))
+        # They must not contradict each other.
+        self._sizes()
+
+    n_dim_state = _Size("d")
+    n_dim_obs = _Size("p")
+
+    def get_params(self, deep=True):
+        """The settings, as they were given: a size that was not given is None.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether to include the settings of objects that are settings.
+
+        Returns
+        -------
+        dict
+        """
+        settings = super().get_params(deep)
+        settings.update((name, vars(self).get(name)) for name, _ in _SIZES.values())
+        return settings
 
     # The model -------------------------------------------------------------------------------
 
@@ -265,13 +312,20 @@ initial_state_covariance_ : ndarray
                 for axis, size in zip(axes, shape[len(shape) - len(axes) :], strict=True):
                     said[axis].setdefault(size, name)
         for axis, (name, what) in _SIZES.items():
-            value = getattr(self, name, None)
+            value = vars(self).get(name)
             if value is not None:
                 said[axis].setdefault(value, name)
             if len(said[axis]) > 1:
                 found = ", ".join(f"{size} in {where}" for size, where in said[axis].items())
                 raise ValueError(f"The parameters differ in the number of {what}: {found}.")
         return {axis: next(iter(values)) for axis, values in said.items() if values}
+
+    def _sizes_now(self):
+        """The same, of what was learned if anything was."""
+        if not self._has_learned():
+            return self._sizes()
+        shape = np.shape(self.observation_matrices_)
+        return dict(zip("pd", shape[-2:], strict=True)) if len(shape) >= 2 else {}
 
     def _given(self):
         """The parameters that have a value before anything is learned, by name."""
@@ -622,15 +676,20 @@ initial_state_covariance_ : ndarray
             for name, value in self._filled.items():
                 setattr(self, name, value)
                 vars(self).pop(f"{name}_", None)
-            self.n_dim_state, self.n_dim_obs = model.A.shape[-1], model.C.shape[-2]
         return self
 
     # Using the model -------------------------------------------------------------------------
 
     def _sequences(self, X, lengths=None) -> Observations:
-        return as_table(X, lengths, self._n_columns())
+        """The observations for pykalman's methods, which read a number or one row as a series."""
+        n_columns = self._n_columns()
+        X = as_series(X)
+        if n_columns is None and lengths is None and is_one_row(X):
+            n_columns = 1
+        return as_table(X, lengths, n_columns)
 
     def _inferring(self, X, lengths=None):
+        X = as_series(X)
         present = self._present()
         if present is not None:
             return present.model, as_table(X, lengths, present.n_columns)
@@ -654,6 +713,8 @@ initial_state_covariance_ : ndarray
         Parameters
         ----------
         X : array-like of shape (n_timesteps, n_dim_obs), list of such, or 3-D array
+            As in pykalman, of one column a series of shape (n_timesteps,), one row of shape
+            (1, n_timesteps), or a number, which is a single step.
 
         Returns
         -------
@@ -687,6 +748,7 @@ observation_offset, observation_covariance : array-like, optional
         Returns
         -------
         mean, covariance : ndarray
+            The mean has the shape (1, 1) if a number was given for it, as in pykalman.
         """
         given = {
             name: value
@@ -708,9 +770,10 @@ observation_offset, observation_covariance : array-like, optional
             else:
                 found = present.step.after(*state, observation)
             if found is not None:
-                return found
+                return as_peer(found, filtered_state_mean)
         model = self._inferring_model() if present is None else present.model
-        return self._updated(dict(model.parameters), given, *state, observation)
+        found = self._updated(dict(model.parameters), given, *state, observation)
+        return as_peer(found, filtered_state_mean)
 
     def _updated(self, parameters, given, mean, covariance, observation):
         """The next filtered state for any system, as the first of a sequence of one step."""
@@ -736,8 +799,8 @@ observation_offset, observation_covariance : array-like, optional
         return means[0], covariances[0]
 
     def loglikelihood(self, X):
-        """The log-likelihood of all observations."""
-        return float(self.score_samples(X).sum())
+        """The log-likelihood of all observations, a NumPy number."""
+        return self.score_samples(X).sum()
 
     def score_samples(self, X, lengths=None):
         """The log-likelihood of each sequence."""
@@ -837,6 +900,79 @@ observation_offset, observation_covariance : array-like, optional
         observations += _noise(of_observations, model.R if model.R.ndim == 2 else R)
         return states, np.ma.array(observations)
 
+    # pykalman --------------------------------------------------------------------------------
+
+    def to_pykalman(self):
+        """The same model as a filter of pykalman, which has to be installed.
+
+        Returns
+        -------
+        pykalman.KalmanFilter
+            With copies of the parameters, learned or given; what is neither is left to its
+            defaults, which are those of :meth:`filter`. Its ``em`` estimates what :meth:`em`
+            does, except that it knows no single entries that stay.
+        """
+        peer = _pykalman("to_pykalman")
+        found = self._parameters() if self._has_learned() else self._given()
+        # What is no system here would fail there later, and not say why.
+        self._make_model(self._parameters())
+        fixed = {name for name, held in self._fixed().items() if np.all(held)}
+        em_vars = None if self.em_vars is None else _named(self.em_vars)
+        if fixed:
+            em_vars = (_EM_VARS if em_vars is None else em_vars) - fixed
+        return peer.KalmanFilter(
+            **{name: np.array(value) for name, value in found.items()},
+            random_state=self.random_state,
+            em_vars=None if em_vars is None else sorted(em_vars),
+            n_dim_state=self.n_dim_state,
+            n_dim_obs=self.n_dim_obs,
+        )
+
+    @classmethod
+    def from_pykalman(cls, model, **settings):
+        """A filter of pykalman as one of this class.
+
+        Parameters
+        ----------
+        model : pykalman.KalmanFilter
+            Or one of its subclasses, which compute the same by other means.
+        **settings
+            What pykalman has not, ``tol`` or ``n_jobs`` for instance.
+
+        Returns
+        -------
+        KalmanFilter
+            With copies of the parameters that ``model`` was given or has estimated.
+
+        Examples
+        --------
+        >>> import fastem, pykalman
+        >>> theirs = pykalman.KalmanFilter(transition_matrices=[[1, 1], [0, 1]], n_dim_obs=1)
+        >>> ours = fastem.KalmanFilter.from_pykalman(theirs)
+        >>> bool(abs(ours.loglikelihood([1, 2, 4]) - theirs.loglikelihood([1, 2, 4])) < 1e-12)
+        True
+        """
+        if not isinstance(model, _pykalman("from_pykalman").KalmanFilter):
+            raise ValueError(
+                f"from_pykalman takes a pykalman.KalmanFilter; got a {type(model).__name__}. Other "
+                "filters of pykalman, unscented ones for instance, are not linear."
+            )
+        theirs = (*NAMES, "random_state", "em_vars", "n_dim_state", "n_dim_obs")
+        twice = sorted(settings.keys() & set(theirs))
+        if twice:
+            raise ValueError(f"{twice} are taken from the model: change them there, or afterwards.")
+        given = {name: getattr(model, name) for name in NAMES}
+        made = cls(
+            **{
+                name: None if value is None else np.array(promoted(name, value))
+                for name, value in given.items()
+            },
+            **{name: getattr(model, name) for name in theirs if name not in given},
+            **settings,
+        )
+        made._make_model(made._parameters())
+        return made
+
 
 def _noise(draws, covariance):
     """Noise of a covariance, or of one for each row, made of rows of standard normal numbers.
@@ -846,6 +982,17 @@ def _noise(draws, covariance):
     _, values, vectors = np.linalg.svd(covariance)
     roots = np.sqrt(values)[..., None] * vectors
     return draws @ roots if roots.ndim == 2 else np.einsum("ti,tij->tj", draws, roots)
+
+
+def _pykalman(method):
+    """The package pykalman, which is not needed otherwise."""
+    try:
+        import pykalman
+    except ImportError:
+        raise ImportError(
+            f"{method} needs pykalman, which is not installed: pip install pykalman."
+        ) from None
+    return pykalman
 
 
 def _named(em_vars):

@@ -8,7 +8,7 @@ from ..kernels.kalman.one_step import LOADED, SOUND, UNCHECKED, update
 from ..kernels.kalman.system import Workspace
 from .checks import NAMES, as_numbers, promoted
 
-__all__ = ["OneStep", "as_state", "is_plain"]
+__all__ = ["OneStep", "as_peer", "as_state", "is_plain"]
 
 _DOUBLE = np.dtype(float)
 
@@ -107,3 +107,13 @@ def as_state(name, value, shape):
     if not np.isfinite(array).all():
         raise ValueError(f"{name} contains NaN or infinity.")
     return np.array(array)
+
+
+def as_peer(found, mean):
+    """A next state in the shape that pykalman gives it: its mean has two axes after a number.
+
+    There the product of a matrix and a number is a matrix, and stays one in further steps.
+    """
+    if (type(mean) is np.ndarray and mean.ndim == 1) or np.ndim(mean) == 1:
+        return found
+    return found[0].reshape(1, 1), found[1]

@@ -46,9 +46,9 @@ from .system import load_observation, load_transition
 STEADY = 1e-15
 
 #: A pivot of the predicted covariance this small beside the variances that it is what is left of,
-#: those of this step and the largest there were, has lost its digits, and the smoother must not
-#: divide by it. Nor must it if its gain makes what is rounded of the next state so much larger, in
-#: standard deviations of the two filtered states. See square_root.py.
+#: those of this step, with its noise and without, and the largest there were, has lost its digits,
+#: and the smoother must not divide by it. Nor must it if its gain makes what is rounded of the next
+#: state so much larger, in standard deviations of the two filtered states. See square_root.py.
 LOST, LOST_BEFORE, LARGEST_GAIN = 1e-8, 1e-13, 1e3
 #: What is returned then instead of a step.
 TO_SQUARE_ROOTS = -2
@@ -138,7 +138,8 @@ def is_lost(x, w, before):
         largest = max(x[room.largest + i], sd * sd, variance)
         x[room.largest + i] = largest
         pivot = x[room.lower + i * d + i] ** 2
-        if variance > 0.0 and (pivot < LOST * sd * sd or pivot < LOST_BEFORE * largest):
+        least = max(LOST * max(sd * sd, variance), LOST_BEFORE * largest)
+        if variance > 0.0 and pivot < least:
             lost = True
         if before >= 0:
             for j in range(d):

@@ -320,7 +320,9 @@ def _digits_left(y, d, P, lower, bound, largest):
         most = simd.maximum(simd.maximum(simd.load8(y, 8 * (largest + i)), sd2), variance)
         simd.store(y, 8 * (largest + i), most)
         unit = simd.load8(y, 8 * (lower + i * d + i))
-        least = simd.maximum(simd.splat8(LOST) * sd2, simd.splat8(LOST_BEFORE) * most)
+        least = simd.maximum(
+            simd.splat8(LOST) * simd.maximum(sd2, variance), simd.splat8(LOST_BEFORE) * most
+        )
         left = simd.is_positive(unit) * simd.is_positive(one - least * unit * unit)
         good = good * simd.maximum(left, simd.is_positive(simd.splat8(_TINY) - variance))
     return good

@@ -13,20 +13,24 @@ from cases.kalman import assert_same_sums, model, parameters, sums
 from oracles import kalman as oracles
 
 
-def coefficients(n, rng):
-    """Of a polynomial whose roots lie within a circle of radius 0.95."""
+def coefficients(n, rng, radius=0.95, at=None):
+    """Of a polynomial whose roots lie within a circle; one of them, or a pair, is ``at`` a size."""
     roots = []
     while len(roots) < n - 1:
-        z = 0.95 * rng.uniform(0.3, 1) * np.exp(1j * rng.uniform(0, np.pi))
+        z = radius * rng.uniform(0.3, 1) * np.exp(1j * rng.uniform(0, np.pi))
         roots += [z, z.conj()]
     if len(roots) < n:
-        roots.append(0.95 * rng.uniform(-1, 1))
+        roots.append(radius * rng.uniform(-1, 1))
+    if at is not None and n % 2:
+        roots[-1] = at
+    elif at is not None and n > 0:
+        roots[:2] = at * np.exp(0.3j), at * np.exp(-0.3j)
     return np.atleast_1d(np.real(np.poly(roots)))[1:]
 
 
-def arma(n_ar, n_ma, kind, rng, R=0.0):
+def arma(n_ar, n_ma, kind, rng, R=0.0, radius=0.95, at=None):
     """An ARMA model in Harvey's form: Q has rank one, and the first state is what is seen."""
-    phi, theta = -coefficients(n_ar, rng), coefficients(n_ma, rng)
+    phi, theta = -coefficients(n_ar, rng, radius, at), coefficients(n_ma, rng, radius)
     d = max(n_ar, n_ma + 1)
     A = np.eye(d, k=1)
     A[:n_ar, 0] += phi
@@ -45,7 +49,113 @@ def drawn(lds, T, gaps, rng):
     return X
 
 
+def smoothed_by_statsmodels(lds, X):
+    theirs = KalmanSmoother(k_endog=lds.p, k_states=lds.d, k_posdef=lds.d)
+    theirs.bind(X)
+    theirs["design"], theirs["transition"] = lds.C, lds.A
+    theirs["selection"], theirs["state_cov"], theirs["obs_cov"] = np.eye(lds.d), lds.Q, lds.R
+    theirs.initialize_known(lds.m, lds.V)
+    theirs.tolerance = 0
+    return theirs.smooth()
+
+
 ORDERS = list(itertools.product(range(6), range(5)))
+
+# Three draws for each order: with the stationary state as the first one; with a first state of
+# which little is known; and that with a root of the autoregression next to the unit circle, or on
+# it if there is only one root.
+MORE_ORDERS = list(itertools.product(range(6), range(7)))
+DRAWS = [
+    ("stationary", {"radius": 0.95}),
+    ("wide", {"radius": 0.8}),
+    ("wide", {"radius": 0.8, "at": 0.9995}),
+]
+MODELS = [(*order, *draw) for order in MORE_ORDERS for draw in DRAWS]
+
+
+def test_there_are_as_many_models_as_the_tests_say():
+    assert len(MODELS) == 126
+    assert max(arma(*m[:3], np.random.default_rng(0), **m[3]).d for m in MODELS) == 7
+
+
+@pytest.mark.parametrize(("T", "gaps"), [(15, 0.0), (80, 0.0), (80, 0.2)])
+def test_126_arma_models_and_what_em_takes_of_them(T, gaps):
+    for number, (n_ar, n_ma, kind, settings) in enumerate(MODELS):
+        rng = np.random.default_rng(1000 + number)
+        lds = arma(n_ar, n_ma, kind, rng, **settings)
+        X = drawn(lds, T, gaps, rng)
+        theirs = smoothed_by_statsmodels(lds, X)
+        h, V = theirs.smoothed_state.T, np.moveaxis(theirs.smoothed_state_cov, 2, 0)
+        lag = np.moveaxis(theirs.smoothed_state_autocov, 2, 0)[:-1]
+        name = f"ARMA({n_ar}, {n_ma}), {kind}, {settings}"
+        system = model(lds)
+        means, covariances, lags, gained = system.infer(X, True, lags=True)
+        size = max(1.0, np.abs(h).max())
+        np.testing.assert_allclose(means / size, h / size, atol=1e-9, err_msg=name)
+        np.testing.assert_allclose(covariances, V, atol=1e-8, err_msg=name)
+        np.testing.assert_allclose(lags[:-1], lag, atol=1e-8, err_msg=name)
+        assert gained.sum() == pytest.approx(theirs.llf, rel=1e-10), name
+        assert np.linalg.eigvalsh(covariances).min() > -1e-12, name
+        # Alone, and several side by side.
+        for data in (X, [X] * 9):
+            expectation = system.expect(data)
+            assert expectation.log_likelihood == pytest.approx(theirs.llf, rel=1e-10), name
+            found = sums(expectation.statistics)
+            expected = {
+                "h1": h[0],
+                "P1": np.outer(h[0], h[0]) + V[0],
+                "S11": h[1:].T @ h[1:] + V[1:].sum(axis=0),
+                "S10": h[1:].T @ h[:-1] + lag.sum(axis=0),
+                "S00": h[:-1].T @ h[:-1] + V[:-1].sum(axis=0),
+            }
+            for key, value in expected.items():
+                unit = max(1.0, np.abs(value).max())
+                np.testing.assert_allclose(
+                    found[key] / unit, value / unit, atol=1e-9, err_msg=f"{name}: {key}"
+                )
+
+
+@pytest.mark.parametrize("R", [1e-12, 1e-10, 1e-8, 1e-6])
+def test_arma_models_that_are_seen_with_little_noise(R):
+    # The noise of the state hides that the predicted covariance is nearly singular.
+    for n_ar, n_ma, seed in ((0, 1, 0), (0, 1, 1), (0, 2, 2), (1, 3, 3), (1, 3, 4), (3, 3, 5)):
+        rng = np.random.default_rng(seed)
+        lds = arma(n_ar, n_ma, "wide", rng, R, radius=0.5)
+        X = drawn(lds, 12, 0.0 if seed % 2 else 0.2, rng)
+        _, S = oracles.exact_posterior(lds, X)
+        covariances, lags = model(lds).infer(X, True, lags=True)[1:3]
+        for t in range(12):
+            here = slice(t * lds.d, (t + 1) * lds.d)
+            np.testing.assert_allclose(covariances[t], S[here, here], atol=1e-7)
+            if t < 11:
+                after = slice((t + 1) * lds.d, (t + 2) * lds.d)
+                np.testing.assert_allclose(lags[t], S[after, here], atol=1e-7)
+
+
+def rounded_otherwise(Q, rng):
+    """Q with each entry a unit in the last place away, or as it was."""
+    change = np.finfo(float).eps * np.abs(Q) * rng.choice([-1.0, 1.0], size=Q.shape)
+    return Q + 0.5 * (change + change.T)
+
+
+@pytest.mark.parametrize("R", [1e-14, 1e-12, 1e-10])
+def test_log_likelihoods_of_several_columns_are_as_exact_as_the_system_is_given(R):
+    # Q has rank one only up to rounding, and R is hardly more than that. Whoever rounds the entries
+    # of Q otherwise has another log-likelihood: nearer than that to the exact one is all there is.
+    for number, (n_ar, n_ma) in enumerate(((1, 2), (2, 3), (3, 2), (4, 4))):
+        rng = np.random.default_rng(number)
+        lds = arma(n_ar, n_ma, "stationary", rng)
+        C = np.vstack([lds.C, rng.normal(size=(1, lds.d))])
+        lds = lds.with_(C=C, c=np.zeros(2), R=R * np.eye(2))
+        X = drawn(lds, 12, 0.0, rng)
+        value, means = oracles.exact(lds, X)
+        others = [lds.with_(Q=rounded_otherwise(lds.Q, rng)) for _ in range(3)]
+        limit = max(abs(oracles.exact(other, X)[0] - value) for other in others)
+        kf = fastem.KalmanFilter(**parameters(lds))
+        assert abs(kf.loglikelihood(X) - value) < limit
+        assert abs(model(lds).expect(X).log_likelihood - value) < limit
+        size = np.abs(means).max()
+        np.testing.assert_allclose(kf.smooth(X)[0] / size, means / size, atol=1e-8)
 
 
 @pytest.mark.parametrize("kind", ["wide", "stationary"])
@@ -55,13 +165,7 @@ def test_arma_models_without_noise_are_smoothed_as_statsmodels_does(kind, T, gap
         rng = np.random.default_rng(number)
         lds = arma(n_ar, n_ma, kind, rng)
         X = drawn(lds, T, gaps, rng)
-        theirs = KalmanSmoother(k_endog=1, k_states=lds.d, k_posdef=lds.d)
-        theirs.bind(X)
-        theirs["design"], theirs["transition"] = lds.C, lds.A
-        theirs["selection"], theirs["state_cov"], theirs["obs_cov"] = np.eye(lds.d), lds.Q, lds.R
-        theirs.initialize_known(lds.m, lds.V)
-        theirs.tolerance = 0
-        theirs = theirs.smooth()
+        theirs = smoothed_by_statsmodels(lds, X)
         kf = fastem.KalmanFilter(**parameters(lds))
         means, covariances = kf.smooth(X)
         name = f"ARMA({n_ar}, {n_ma})"
