@@ -92,8 +92,8 @@ FUNCTIONS = {
 #: The modules that are documented.
 MODULES = (
     "algebra", "callbacks", "data", "dirichlet", "distributed", "drift", "families", "functional",
-    "hmm", "kalman", "kernels", "learning_rate", "matching", "mixture", "mixture_of_models", "model",
-    "monitoring", "simulated", "statistics", "stopping",
+    "hmm", "kalman", "kernels", "learning_rate", "matching", "mixture", "mixture_of_models",
+    "model", "monitoring", "simulated", "statistics", "stopping",
 )  # fmt: skip
 
 _HOMES = {**ESTIMATORS, **FUNCTIONS}
