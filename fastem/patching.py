@@ -211,13 +211,17 @@ def _made(ours, original):
             return issubclass(other, original)
 
     made = []
+    shared = _shared(ours, original)
     namespace = {
-        **_shared(ours, original),
+        **shared,
         "__doc__": ours.__doc__,
         "__module__": __name__,
         "__qualname__": original.__name__,
     }
     made.append(InPlace(original.__name__, (ours, original), namespace))
+    # The original may change classes that derive from it, for its own methods' sake.
+    for name, value in shared.items():
+        setattr(made[0], name, value)
     return made[0]
 
 
