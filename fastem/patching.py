@@ -47,6 +47,12 @@ _DOUBLE = np.dtype(float)
 # Paths through more states are left to the peer.
 _MOST_STATES = 7
 
+# What Python makes for each class by itself.
+_OF_EACH_CLASS = {
+    "__abstractmethods__", "__annotations__", "__dict__", "__firstlineno__", "__init_subclass__",
+    "__slots__", "__static_attributes__", "__subclasshook__", "__weakref__", "_abc_impl",
+}  # fmt: skip
+
 _lock = threading.RLock()
 
 
@@ -205,14 +211,30 @@ def _made(ours, original):
             return issubclass(other, original)
 
     made = []
+    shared = _shared(ours, original)
     namespace = {
+        **shared,
         "__doc__": ours.__doc__,
         "__module__": __name__,
         "__qualname__": original.__name__,
-        "__init__": ours.__init__,
     }
     made.append(InPlace(original.__name__, (ours, original), namespace))
+    # The original may change classes that derive from it, for its own methods' sake.
+    for name, value in shared.items():
+        setattr(made[0], name, value)
     return made[0]
+
+
+def _shared(ours, original):
+    """What both classes have, as fastem has it, whatever the order of resolution is."""
+    others = [kind for kind in original.__mro__ if kind not in ours.__mro__]
+    content = {}
+    for name in {name for kind in others for name in vars(kind)} - _OF_EACH_CLASS:
+        for kind in ours.__mro__[:-1]:
+            if name in vars(kind):
+                content[name] = vars(kind)[name]
+                break
+    return content
 
 
 def __getattr__(name):

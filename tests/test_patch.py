@@ -1,0 +1,418 @@
+"""fastem.patch: users of other libraries get fastem's classes, and unpatch undoes it exactly."""
+
+import logging
+import pickle
+import subprocess
+import sys
+import types
+
+import hmmlearn.base
+import hmmlearn.hmm
+import numpy as np
+import pykalman
+import pykalman.standard
+import pytest
+import sklearn.mixture
+import sklearn.mixture._gaussian_mixture
+from hmmlearn import _hmmc
+from sklearn.base import clone
+
+import fastem
+
+CLASSES = {
+    "GaussianMixture": sklearn.mixture, "GaussianHMM": hmmlearn.hmm, "GMMHMM": hmmlearn.hmm,
+    "CategoricalHMM": hmmlearn.hmm, "MultinomialHMM": hmmlearn.hmm, "PoissonHMM": hmmlearn.hmm,
+    "KalmanFilter": pykalman,
+}  # fmt: skip
+RECURSIONS = [
+    "forward_log", "forward_scaling", "backward_log", "backward_scaling", "viterbi",
+    "compute_log_xi_sum", "compute_scaling_xi_sum",
+]  # fmt: skip
+
+
+def attributes():
+    """All attributes of all modules but fastem's, by identity."""
+    return {
+        (name, attribute): value
+        for name, module in list(sys.modules.items())
+        if isinstance(module, types.ModuleType) and name.partition(".")[0] != "fastem"
+        for attribute, value in list(vars(module).items())
+        # What the interpreter and the test itself change.
+        if name not in (__name__, "builtins") and not attribute.startswith("_pytest")
+    }
+
+
+def same(one, other):
+    changed = [key for key in one if key in other and one[key] is not other[key]]
+    kinds = (type, types.FunctionType, types.BuiltinFunctionType)
+    return not [key for key in changed if isinstance(one[key], kinds)]
+
+
+@pytest.fixture(autouse=True)
+def undone():
+    yield
+    fastem.unpatch()
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_classes_are_both(name):
+    module, ours = CLASSES[name], getattr(fastem, name)
+    original = getattr(module, name)
+    before = original()
+    with fastem.patch():
+        patched = getattr(module, name)
+        model = patched()
+        assert isinstance(model, ours) and isinstance(model, original)
+        assert isinstance(model, patched) and issubclass(patched, original)
+        # Models that were there before are instances of what now has the name.
+        assert isinstance(before, patched) and issubclass(original, patched)
+        assert patched.__name__ == name and repr(model) == repr(ours())
+        if hasattr(model, "get_params"):
+            assert model.get_params() == ours().get_params()
+            assert type(clone(model)) is patched
+    assert getattr(module, name) is original and not issubclass(original, ours)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_everything_of_fastem_is_fastems(name):
+    ours = getattr(fastem, name)
+    with fastem.patch():
+        patched = getattr(CLASSES[name], name)
+
+    def definition(kind, attribute):
+        return next(vars(c)[attribute] for c in kind.__mro__ if attribute in vars(c))
+
+    made_for_each = {"__doc__", "__module__", "__dict__", "__weakref__", "__annotations__",
+                     "__init_subclass__", "__subclasshook__", "__slots__",
+                     "__abstractmethods__", "_abc_impl"}  # fmt: skip
+    for attribute in set(dir(ours)) - made_for_each:
+        if attribute.startswith("set_") and attribute.endswith("_request"):
+            continue  # scikit-learn makes these for each class
+        assert definition(patched, attribute) is definition(ours, attribute), attribute
+
+
+def test_modules_that_have_the_names_already_are_patched():
+    module = types.ModuleType("somebodys_module")
+    module.Mixture = sklearn.mixture.GaussianMixture
+    module.viterbi = _hmmc.viterbi
+    module.unrelated = unrelated = object()
+    original = module.Mixture
+    sys.modules[module.__name__] = module
+    try:
+        with fastem.patch():
+            assert module.Mixture is sklearn.mixture.GaussianMixture is not original
+            assert sklearn.mixture._gaussian_mixture.GaussianMixture is module.Mixture
+            assert pykalman.standard.KalmanFilter is pykalman.KalmanFilter
+            assert module.viterbi is _hmmc.viterbi
+            assert module.unrelated is unrelated
+            # What somebody imports meanwhile is put back as well.
+            module.Later = sklearn.mixture.GaussianMixture
+        assert module.Mixture is module.Later is original
+    finally:
+        del sys.modules[module.__name__]
+
+
+def test_unpatch_restores_every_attribute():
+    # Modules that models load later are loaded first.
+    with fastem.patch():
+        pass
+    before = attributes()
+    fastem.patch()
+    assert not same(before, attributes())
+    fastem.patch()
+    fastem.unpatch()
+    assert same(before, attributes())
+    fastem.unpatch()
+    assert same(before, attributes())
+    with fastem.patch():
+        with fastem.patch():
+            assert not same(before, attributes())
+        assert not same(before, attributes())
+    assert same(before, attributes())
+    with pytest.raises(ZeroDivisionError), fastem.patch():
+        1 / 0  # noqa: B018
+    assert same(before, attributes())
+    for name in RECURSIONS:
+        assert isinstance(getattr(_hmmc, name), types.BuiltinFunctionType)
+
+
+def test_what_is_patched_twice_is_the_same():
+    with fastem.patch():
+        one = sklearn.mixture.GaussianMixture
+    with fastem.patch():
+        assert sklearn.mixture.GaussianMixture is one
+
+
+def test_a_log_line_says_which_class_went_where(caplog):
+    with caplog.at_level(logging.INFO, "fastem.patch"), fastem.patch():
+        for name, module in CLASSES.items():
+            assert f"{module.__name__}.{name} is now fastem.{name}" in caplog.messages
+        for name in RECURSIONS:
+            assert f"hmmlearn._hmmc.{name} is now fastem's {name}" in caplog.messages
+    assert "sklearn.mixture.GaussianMixture is the original again" in caplog.messages
+    if not hasattr(fastem, "BayesianGaussianMixture"):
+        line = "sklearn.mixture.BayesianGaussianMixture stays: fastem has no such class"
+        assert line in caplog.messages
+
+
+def test_models_learn_the_same_as_fastems():
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    with fastem.patch():
+        mixture = sklearn.mixture.GaussianMixture(2, random_state=0).fit(X)
+        hmm = hmmlearn.hmm.GaussianHMM(2, n_iter=3, random_state=0).fit(X, [100, 100])
+        kalman = pykalman.KalmanFilter(n_dim_state=1, n_dim_obs=2).em(X, n_iter=2)
+        again = pickle.loads(pickle.dumps(mixture))
+    other = fastem.GaussianMixture(2, random_state=0).fit(X)
+    np.testing.assert_array_equal(mixture.means_, other.means_)
+    np.testing.assert_array_equal(again.means_, other.means_)
+    other = fastem.GaussianHMM(2, n_iter=3, random_state=0).fit(X, [100, 100])
+    np.testing.assert_array_equal(hmm.means_, other.means_)
+    other = fastem.KalmanFilter(n_dim_state=1, n_dim_obs=2).em(X, n_iter=2)
+    np.testing.assert_array_equal(kalman.smooth(X)[0], other.smooth(X)[0])
+    # They stay what they are, and can be pickled, when the names are the originals again.
+    assert pickle.loads(pickle.dumps(hmm)).score(X) == hmm.score(X)
+
+
+def test_subclasses_derive_from_the_original():
+    X = np.random.default_rng(0).normal(size=(60, 1))
+    original = hmmlearn.hmm.GaussianHMM
+    with fastem.patch():
+
+        class Custom(hmmlearn.hmm.GaussianHMM):
+            """Overrides what only hmmlearn calls, and uses ``super``."""
+
+            n_calls = 0
+
+            def _compute_log_likelihood(self, X):
+                self.n_calls += 1
+                return super()._compute_log_likelihood(X)
+
+        assert Custom.__bases__ == (original,)
+        model = Custom(2, n_iter=2, random_state=0).fit(X)
+        assert model.n_calls > 0
+        assert isinstance(model, hmmlearn.hmm.GaussianHMM)
+        patched = model.means_
+    model = Custom(2, n_iter=2, random_state=0).fit(X)
+    np.testing.assert_allclose(model.means_, patched, rtol=1e-8)
+
+
+# The recursions ----------------------------------------------------------------------------------
+
+
+def problems():
+    for n_steps, n_states, seed in ((1, 2, 0), (2, 3, 1), (40, 2, 2), (70, 5, 3), (3000, 3, 4),
+                                    (900, 9, 5)):  # fmt: skip
+        rng = np.random.default_rng(seed)
+        start, matrix = rng.dirichlet(np.ones(n_states)), rng.dirichlet(np.ones(n_states), n_states)
+        yield start, matrix, 2 * rng.normal(size=(n_steps, n_states))
+    # Zeros, ties, and probabilities that underflow or do not sum to one.
+    chain = 0.9 * np.eye(4) + 0.1 * np.eye(4, k=1)
+    chain[-1, -1] = 1.0
+    yield np.eye(4)[0], chain, np.random.default_rng(0).normal(size=(100, 4))
+    start, matrix = np.full(3, 1 / 3), np.full((3, 3), 1 / 3)
+    yield start, matrix, np.random.default_rng(0).integers(-2, 0, size=(80, 3)).astype(float)
+    yield start, matrix, np.random.default_rng(0).normal(size=(50, 3)) * 1000.0
+    yield 0.5 * start, 0.7 * matrix, np.random.default_rng(0).normal(size=(50, 3))
+
+
+def run_all(start, matrix, x):
+    """All recursions, by name."""
+    log_p, alpha = _hmmc.forward_log(start, matrix, x)
+    beta = _hmmc.backward_log(start, matrix, x)
+    found = {"log_p": log_p, "alpha": alpha, "beta": beta}
+    found["viterbi"], found["path"] = _hmmc.viterbi(start, matrix, x)
+    if len(x) > 1:
+        found["xi"] = _hmmc.compute_log_xi_sum(alpha, matrix, beta, x)
+    p = np.exp(x - x.max(axis=1, keepdims=True))
+    try:
+        found["scaled"], alpha, scaling = _hmmc.forward_scaling(start, matrix, p)
+    except ValueError as error:
+        found["error"] = str(error)
+        return found
+    beta = _hmmc.backward_scaling(start, matrix, p, scaling)
+    found |= {"scaled alpha": alpha, "scaling": scaling, "scaled beta": beta}
+    found["scaled xi"] = _hmmc.compute_scaling_xi_sum(alpha, matrix, beta, p)
+    return found
+
+
+@pytest.mark.parametrize("problem", problems())
+def test_recursions_are_hmmlearns(problem):
+    kept = [array.copy() for array in problem]
+    expected = run_all(*problem)
+    with fastem.patch():
+        found = run_all(*problem)
+    assert found.keys() == expected.keys()
+    assert found.pop("error", None) == expected.pop("error", None)
+    np.testing.assert_array_equal(found.pop("path"), expected.pop("path"))
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-8, atol=1e-10, err_msg=name)
+        assert type(found[name]) is type(value), name
+    for before, after in zip(kept, problem, strict=True):
+        np.testing.assert_array_equal(before, after)
+
+
+def outcome(function, *arguments):
+    try:
+        return function(*arguments)
+    except (ValueError, TypeError) as error:
+        return type(error), str(error)
+
+
+@pytest.mark.parametrize("name", RECURSIONS)
+def test_other_arguments_are_left_to_hmmlearn(name):
+    rng = np.random.default_rng(0)
+    start, matrix = np.full(3, 1 / 3), np.full((3, 3), 1 / 3)
+    x = rng.random((5, 3))
+    good = {
+        "forward_log": (start, matrix, x), "backward_log": (start, matrix, x),
+        "viterbi": (start, matrix, x), "forward_scaling": (start, matrix, x),
+        "backward_scaling": (start, matrix, x, np.ones(5)),
+        "compute_log_xi_sum": (x, matrix, x, x), "compute_scaling_xi_sum": (x, matrix, x, x),
+    }[name]  # fmt: skip
+    wrong = []
+    for i, array in enumerate(good):
+        for change in (array[:-1], array[None], np.full_like(array, np.nan), array.astype(str)):
+            wrong.append((*good[:i], change, *good[i + 1 :]))
+        for change in (np.asfortranarray(array), array.astype(np.float32), array.tolist()):
+            wrong.append((*good[:i], change, *good[i + 1 :]))
+    original = getattr(_hmmc, name)
+    with fastem.patch():
+        replaced = getattr(_hmmc, name)
+    assert replaced is not original
+    for arguments in wrong:
+        one, two = outcome(original, *arguments), outcome(replaced, *arguments)
+        assert type(one) is type(two)
+        if isinstance(one, tuple) and isinstance(one[0], type):
+            assert one == two
+        else:
+            for a, b in zip(np.atleast_1d(one) if not isinstance(one, tuple) else one,
+                            np.atleast_1d(two) if not isinstance(two, tuple) else two,
+                            strict=True):  # fmt: skip
+                np.testing.assert_allclose(a, b, rtol=1e-5)
+
+
+@pytest.mark.parametrize("implementation", ["log", "scaling"])
+def test_a_hidden_markov_model_of_ones_own(implementation):
+    class Steps(hmmlearn.base.BaseHMM):
+        """Emissions on a ramp that are not learned."""
+
+        def _init(self, X, lengths=None):
+            super()._init(X, lengths)
+
+        def _get_n_fit_scalars_per_param(self):
+            return {"s": 1, "t": 2}
+
+        def _compute_log_likelihood(self, X):
+            return -0.5 * (X - np.arange(self.n_components)) ** 2
+
+    X = np.random.default_rng(0).normal(size=(300, 1)) + np.repeat([0, 1, 2], 100)[:, None]
+
+    def fitted():
+        model = Steps(3, n_iter=5, tol=-np.inf, random_state=0, params="st", init_params="st",
+                      implementation=implementation)  # fmt: skip
+        return model.fit(X)
+
+    expected = fitted()
+    with fastem.patch():
+        found = fitted()
+        assert found.score(X) == pytest.approx(expected.score(X), rel=1e-9)
+        np.testing.assert_array_equal(found.predict(X), expected.predict(X))
+    np.testing.assert_allclose(found.transmat_, expected.transmat_, rtol=1e-7)
+
+
+# Processes ---------------------------------------------------------------------------------------
+
+SCRIPT = """
+import sys
+import helper_beside
+from hmmlearn.hmm import GaussianHMM
+from pykalman import KalmanFilter
+from sklearn.mixture import GaussianMixture
+print(__name__, sys.argv[1:], helper_beside.VALUE)
+for kind in (GaussianMixture, GaussianHMM, KalmanFilter):
+    print(kind.__name__, any(c.__module__.startswith("fastem.") for c in kind.__mro__))
+model = GaussianMixture(2, random_state=0).fit([[0.0], [0.1], [5.0], [5.1]])
+print(sorted(model.means_.round(2).ravel().tolist()))
+"""
+
+
+def run(*arguments, cwd=None):
+    done = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, check=False, cwd=cwd
+    )
+    return done.returncode, done.stdout.splitlines(), done.stderr
+
+
+@pytest.fixture
+def script(tmp_path):
+    (tmp_path / "helper_beside.py").write_text("VALUE = 7\n")
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT)
+    return path
+
+
+def test_a_script_runs_with_fastems_classes(script, tmp_path):
+    code, plain, errors = run(str(script), "a", "--b")
+    assert code == 0, errors
+    code, patched, errors = run("-m", "fastem.patch", str(script), "a", "--b")
+    assert code == 0, errors
+    assert plain[0] == patched[0] == "__main__ ['a', '--b'] 7"
+    assert [line.split()[1] for line in plain[1:4]] == ["False"] * 3
+    assert [line.split()[1] for line in patched[1:4]] == ["True"] * 3
+    assert plain[4] == patched[4] == "[0.05, 5.05]"
+    code, as_module, errors = run("-m", "fastem.patch", "-m", "script", "a", "--b", cwd=tmp_path)
+    assert code == 0, errors
+    assert as_module == patched
+
+
+def test_a_script_says_what_went_where_if_asked_to(script):
+    code, _, errors = run("-m", "fastem.patch", "--verbose", str(script))
+    assert code == 0 and "sklearn.mixture.GaussianMixture is now fastem.GaussianMixture" in errors
+
+
+def test_errors_and_ends_of_scripts(tmp_path):
+    path = tmp_path / "ends.py"
+    path.write_text("import sys\nsys.exit(3)\n")
+    assert run("-m", "fastem.patch", str(path))[0] == 3
+    path.write_text("1 / 0\n")
+    code, _, errors = run("-m", "fastem.patch", str(path))
+    assert code == 1 and "ZeroDivisionError" in errors
+    assert run("-m", "fastem.patch")[0] == 2
+    assert run("-m", "fastem.patch", "-m")[0] == 2
+    code, lines, _ = run("-m", "fastem.patch", "--help")
+    assert code == 0 and lines[0].startswith("usage")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import fastem; fastem.patch()",
+        "import fastem.patch; import fastem; fastem.patch()",
+        "import fastem; fastem.patch; import fastem.patch; fastem.patch()",
+        "import fastem; fastem.patch(); import fastem.patch; fastem.patch()",
+        "from fastem import patch; patch()",
+        "import fastem.patch; from fastem import patch; patch()",
+        "import importlib; importlib.import_module('fastem.patch')()",
+    ],
+)
+def test_the_function_and_the_module_in_any_order(code):
+    lines = [
+        "import sklearn.mixture as m", "originals = [m.GaussianMixture]", code,
+        "assert m.GaussianMixture is not originals[0]", "import fastem", "fastem.unpatch()",
+        "assert m.GaussianMixture is originals[0]",
+    ]  # fmt: skip
+    returned, _, errors = run("-c", "\n".join(lines))
+    assert returned == 0, errors
+
+
+def test_a_pickle_is_read_by_another_process(tmp_path):
+    path = tmp_path / "model.pickle"
+    with fastem.patch():
+        model = sklearn.mixture.GaussianMixture(1).fit([[0.0], [1.0], [3.0]])
+        path.write_bytes(pickle.dumps(model))
+    code = (
+        f"import pickle; model = pickle.load(open({str(path)!r}, 'rb')); "
+        "print(type(model).__name__, model.means_.round(3).tolist())"
+    )
+    returned, lines, errors = run("-c", code)
+    assert returned == 0 and lines == ["GaussianMixture [[1.333]]"], errors
