@@ -399,7 +399,7 @@ def test_what_has_no_hooks_says_so():
         lambda: changed_class(fastem, "GaussianHMM")(2).partial_fit(X),
         lambda: model.filter().update(X[0]),
         lambda: fastem.combine([model, plain]),
-        lambda: model.learner(),
+        lambda: model.learner().learn_one(X),
     ):
         with pytest.raises((TypeError, ValueError), match="_do_mstep|hooks"):
             call()
