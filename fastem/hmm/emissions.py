@@ -567,6 +567,20 @@ class FamilyEmissions(Emissions):
         names = zip(self.family.parameter_names, in_mixture.parameter_names, strict=True)
         return {name: parameters[its_name] for name, its_name in names if name in wanted}
 
+    def maximize_given(self, rows, posteriors, parameters) -> dict[str, np.ndarray]:
+        """The family's parameters after an M-step from rows and the probabilities of their states.
+
+        ``parameters`` are those before the step.
+        """
+        in_mixture, n_states = self.family.beside_weights(), self.n_states
+        names = dict(zip(self.family.parameter_names, in_mixture.parameter_names, strict=True))
+        before = {names[name]: array for name, array in parameters.items()}
+        even = np.full(n_states, 1.0 / n_states)
+        rough = MixtureModel(in_mixture, even, before, n_jobs=self.n_jobs)
+        given = rough.expect_given(Table(rows), lambda start, stop: posteriors[start:stop])
+        after = rough.maximize(given).parameters
+        return {name: after[its_name] for name, its_name in names.items()}
+
     def draw(self, model, path, random_state):
         # Families draw many rows at once.
         states = np.array(list(path))

@@ -11,10 +11,8 @@ import numpy as np
 from scipy.special import logsumexp
 from sklearn.utils import check_random_state
 
-from ..data.rows import Table
 from ..data.sequences import Sequences
 from ..families import Gaussian
-from ..mixture.model import MixtureModel
 from ..notices import warn
 from ..statistics import Moments
 from . import priors
@@ -404,16 +402,8 @@ class FamilyHooks(EmissionHooks):
         if "e" not in self.params:
             return
         emissions = self._emissions()
-        family, n_states = emissions.family.beside_weights(), self.n_components
-        names = dict(zip(emissions.family.parameter_names, family.parameter_names, strict=True))
         old = emissions.to_parameters(self._values(emissions))
-        posteriors = np.concatenate(stats["posteriors"])
-        mixture = MixtureModel(
-            family, np.full(n_states, 1.0 / n_states),
-            {names[name]: array for name, array in old.items()}, n_jobs=self.n_jobs,
-        )  # fmt: skip
-        rows = Table(np.concatenate(stats["rows"]))
-        expectation = mixture.expect_given(rows, lambda start, stop: posteriors[start:stop])
-        new = mixture.maximize(expectation).parameters
+        rows, posteriors = (np.concatenate(stats[name]) for name in ("rows", "posteriors"))
+        new = emissions.maximize_given(rows, posteriors, old)
         for shown in emissions.shown:
-            setattr(self, shown.attribute, np.array(new[names[shown.parameter]]))
+            setattr(self, shown.attribute, np.array(new[shown.parameter]))

@@ -110,7 +110,13 @@ class HMMInference:
             Its ``update(x)`` returns the state probabilities, the log-density of ``x`` given what
             came before, and the log-likelihood of all so far.
         """
-        return StateFilter(self._used_model())
+        model = self._used_model()
+        if not hasattr(model, "kernel_chain"):
+            raise TypeError(
+                f"{type(self).__name__} has hooks of its own, which a filter does not call. Use "
+                "score_samples for all observations so far."
+            )
+        return StateFilter(model)
 
     def sample(
         self, n_samples=1, random_state=None, currstate=None

@@ -288,6 +288,9 @@ def test_a_subclass_learns_through_its_hooks(name, settings, implementation):
     assert_allclose(*posteriors, atol=1e-8)
     if name == "MultinomialHMM":
         theirs.n_trials = ours.n_trials = 7
+    if settings.get("covariance_type") == "spherical" and name == "GaussianHMM":
+        # After a fit hmmlearn has a matrix for each column of a state, and draws by wrong ones.
+        theirs._covars_ = theirs._covars_[:, 0]
     draws = [model.sample(20, random_state=2) for model in fitted]
     assert_allclose(draws[0][0], draws[1][0], rtol=1e-6)
     assert_array_equal(draws[0][1], draws[1][1])
@@ -396,7 +399,7 @@ def test_what_has_no_hooks_says_so():
         lambda: changed_class(fastem, "GaussianHMM")(2).partial_fit(X),
         lambda: model.filter().update(X[0]),
         lambda: fastem.combine([model, plain]),
-        lambda: model.learner(),
+        lambda: model.learner().learn_one(X),
     ):
         with pytest.raises((TypeError, ValueError), match="_do_mstep|hooks"):
             call()
@@ -513,7 +516,7 @@ def test_a_bad_covariance_type():
 
 
 def test_nothing_warns_where_hmmlearn_logs(caplog):
-    X = np.random.default_rng(0).normal(size=(6, 2))
+    X = np.random.default_rng(0).normal(size=(4, 2))
     with warnings.catch_warnings(), caplog.at_level(logging.WARNING):
         warnings.simplefilter("error")
         for name in PARAMETERS:
