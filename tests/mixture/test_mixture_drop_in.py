@@ -460,7 +460,7 @@ def test_such_a_fit_that_scikit_learn_has_no_place_for_is_an_error():
     assert not hasattr(model, "weights_")
 
 
-# One of scikit-learn's -----------------------------------------------------------------------------
+# One of scikit-learn's ----------------------------------------------------------------------------
 
 
 def test_it_is_one_of_scikit_learns():
