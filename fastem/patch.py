@@ -17,8 +17,8 @@ class _Callable(ModuleType):
     """A module that is called like the function of its name."""
 
     def __call__(self):
-        """As :func:`fastem.patching.patch`."""
-        from fastem.patching import patch
+        """As the function."""
+        from .patching import patch
 
         return patch()
 
@@ -28,7 +28,7 @@ def _main(arguments):
     import runpy
     from pathlib import Path
 
-    from fastem.patching import patch
+    from .patching import patch
 
     if arguments[:1] == ["--verbose"]:
         logging.basicConfig(format="%(message)s")

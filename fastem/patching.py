@@ -49,8 +49,9 @@ _MOST_STATES = 7
 
 # What Python makes for each class by itself.
 _OF_EACH_CLASS = {
-    "__abstractmethods__", "__annotations__", "__dict__", "__firstlineno__", "__init_subclass__",
-    "__slots__", "__static_attributes__", "__subclasshook__", "__weakref__", "_abc_impl",
+    "__abstractmethods__", "__annotations__", "__dict__", "__doc__", "__firstlineno__",
+    "__init_subclass__", "__module__", "__qualname__", "__slots__", "__static_attributes__",
+    "__subclasshook__", "__weakref__", "_abc_impl",
 }  # fmt: skip
 
 _lock = threading.RLock()

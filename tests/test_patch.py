@@ -235,7 +235,7 @@ def run_all(start, matrix, x):
     return found
 
 
-@pytest.mark.parametrize("problem", problems())
+@pytest.mark.parametrize("problem", list(problems()))
 def test_recursions_are_hmmlearns(problem):
     kept = [array.copy() for array in problem]
     expected = run_all(*problem)
