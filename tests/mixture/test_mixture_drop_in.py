@@ -586,12 +586,13 @@ def test_a_model_that_cannot_be_is_refused():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_export_to_onnx(kind):
-    skl2onnx = pytest.importorskip("skl2onnx", reason="it is in the extra 'test'")
-    runtime = pytest.importorskip("onnxruntime", reason="it is in the extra 'test'")
+    import onnxruntime
+    import skl2onnx
+
     model = fitted(kind)
     rows = X.astype(np.float32)
     exported = skl2onnx.to_onnx(model.to_sklearn(), rows[:1])
-    session = runtime.InferenceSession(
+    session = onnxruntime.InferenceSession(
         exported.SerializeToString(), providers=["CPUExecutionProvider"]
     )
     labels, probabilities = session.run(None, {session.get_inputs()[0].name: rows})[:2]
