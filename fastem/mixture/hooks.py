@@ -151,6 +151,8 @@ class ScikitSteps(BaseMixture, ScikitMixture):
                     peer.fit(rows)
             except ValueError:
                 raise error from None
+            if not all(np.isfinite(getattr(peer, name)).all() for name in self._rounded):
+                raise error
             columns = {n: v for n, v in vars(self).items() if n.endswith("features_in_")}
             self._take(peer)
             vars(self).update(columns)
