@@ -39,7 +39,7 @@ __all__ = ["BaseHMM"]
 _log = logging.getLogger(__name__)
 
 
-class BaseHMM(Estimator, EmissionHooks):
+class BaseHMM(EmissionHooks, Estimator):
     """Common part of all hidden Markov estimators of this package.
 
     Users see :class:`fastem.hmm.custom.BaseHMM`, of which this is a subclass.
@@ -423,6 +423,7 @@ class BaseHMM(Estimator, EmissionHooks):
             monitor = self.monitor_
             before = monitor.iter, list(monitor.history)
             try:
+                X, lengths = self._as_read(X, lengths)
                 self._fit(X, lengths=lengths, sample_weight=sample_weight, cut_off=cut_off)
             except BaseException:
                 monitor._reset()

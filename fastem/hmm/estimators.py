@@ -6,13 +6,14 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from ..data.sequences import Sequences
+from ..data.sequences import Sequences, is_sequence_stream
 from ..families import Family
 from ..learning_rate import DEFAULT_RATE
 from ..sklearn_compat import Interval, StrOptions
 from . import emissions, hooks
 from .base import BaseHMM
 from .covariances import as_matrices, of_kind
+from .custom import overridden_hooks
 from .exchange import Exchange
 
 __all__ = ["GMMHMM", "HMM", "CategoricalHMM", "GaussianHMM", "MultinomialHMM", "PoissonHMM"]
@@ -455,12 +456,23 @@ class CategoricalHMM(hooks.CategoricalHooks, Exchange, BaseHMM):
     def n_features(self, n_features):
         self._given_features = n_features
 
-    def _check_table(self, table, n_before=0, *, reset):
-        X = hooks.as_symbols(np.asarray(table.X))
-        if X.shape != table.X.shape:
-            lengths = table.lengths * table.X.shape[1]
-            table = Sequences(X, lengths, table.sample_weight, table.cut_off)
-        return super()._check_table(table, n_before, reset=reset)
+    def _as_read(self, X, lengths):
+        # One array of several columns alone: streams and lists of sequences are not hmmlearn's.
+        rows = X[0] if isinstance(X, (list, tuple)) and len(X) > 0 else X
+        is_array = np.ndim(rows) == (2 if rows is X else 1) and not is_sequence_stream(X)
+        if overridden_hooks(self) or isinstance(X, Sequences) or not is_array:
+            return X, lengths
+        n_columns = np.shape(X if rows is X else rows)[-1]
+        if n_columns == 1:
+            return X, lengths
+        lengths = None if lengths is None else np.asarray(lengths) * n_columns
+        return hooks.as_symbols(np.asarray(X)), lengths
+
+    def _one(self, x):
+        X = super()._one(x)
+        if np.ndim(X) == 2 and np.shape(X)[1] != 1:
+            raise ValueError(f"A sequence of symbols has one column; got {np.shape(X)[1]}.")
+        return X
 
     def get_params(self, deep=True):
         """The settings as they were given, without a number of symbols found from the data."""

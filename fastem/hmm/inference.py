@@ -14,9 +14,14 @@ __all__ = ["HMMInference"]
 class HMMInference:
     """The part of an estimator that uses its model and does not change it."""
 
+    def _as_read(self, X, lengths):
+        """Data as hmmlearn's methods read them."""
+        return X, lengths
+
     def _tables(self, model, X, lengths, cut_off):
         """The tables of data that are checked for a model."""
         self._set_width(model)
+        X, lengths = self._as_read(X, lengths)
         data = self._check_data(X, lengths, None, cut_off, reset=False, once=True)
         return data.tables()
 

@@ -98,12 +98,15 @@ def transitions(startprob, transmat, log_b):
 
 
 def viterbi(startprob, transmat, log_b):
-    """The likeliest path and its log-probability with the observations; ties to the first state."""
+    """The likeliest path and its log-probability with the observations.
+
+    Of equal states the first is the end, and the last comes before another.
+    """
     delta = log(startprob) + log_b[0]
     back = []
     for t in range(1, len(log_b)):
         scores = delta[:, None] + log(transmat)
-        back.append(np.argmax(scores, axis=0))
+        back.append(len(scores) - 1 - np.argmax(scores[::-1], axis=0))
         delta = np.max(scores, axis=0) + log_b[t]
     path = [int(np.argmax(delta))]
     for pointers in reversed(back):
