@@ -495,16 +495,16 @@ def test_emissions_of_probability_zero(n):
 
 
 @COPIES
-def test_of_equally_likely_paths_the_first_states_are_taken(n):
-    """From the end: of equal states the first, and before it the first again."""
+def test_of_equally_likely_paths_hmmlearns_is_taken(n):
+    """From the end: of equal states the first, and before it always the last."""
     transmat = np.array([[0, 0.5, 0.5, 0], [0.5, 0, 0, 0.5], [0.5, 0, 0, 0.5], [0, 0.5, 0.5, 0]])
     model = HMMModel(Categorical(2), np.full(4, 0.25), transmat,
                      {"probabilities": np.full((4, 1, 2), 0.5)})  # fmt: skip
     for length in (1, 2, 5, 6):
         X = np.zeros((length, 1))
         scores, states = model.decode(repeated(X, n))
-        # 0 and 3 take turns with 1 and 2, so ending in 0 it comes from 1, which comes from 0.
-        want = [0 if (length - 1 - t) % 2 == 0 else 1 for t in range(length)]
+        # 0 and 3 take turns with 1 and 2, so ending in 0 it comes from 2, which comes from 3.
+        want = [3 if (length - 1 - t) % 2 == 0 else 2 for t in range(length - 1)] + [0]
         np.testing.assert_array_equal(states.reshape(n, length), [want] * n)
         np.testing.assert_allclose(scores, -(2 * length + 1) * np.log(2), rtol=1e-13)
 
