@@ -13,6 +13,7 @@ import logging
 import sys
 import threading
 import types
+from abc import ABCMeta
 from importlib import import_module
 from importlib.util import find_spec
 from typing import NamedTuple
@@ -71,8 +72,8 @@ _in_place: list[_Replacement] = []
 def patch() -> Patched:
     """Let users of scikit-learn, hmmlearn and pykalman get fastem's classes.
 
-    ``sklearn.mixture.GaussianMixture``, the classes of ``hmmlearn.hmm`` and
-    ``pykalman.KalmanFilter`` become fastem's, wherever a module has them as an attribute, for what
+    The classes of ``sklearn.mixture``, ``hmmlearn.hmm`` and ``hmmlearn.vhmm``, and
+    ``pykalman.KalmanFilter``, become fastem's, wherever a module has them as an attribute, for what
     is installed. ``isinstance`` with the original class holds for them. hmmlearn's compiled
     recursions are replaced too, by faster ones with the same results, so that subclasses of its
     ``BaseHMM`` gain as well. Lines of the logger ``fastem.patch`` (INFO) say which went where.
@@ -175,7 +176,7 @@ def _classes():
                 if original is not None:
                     logger.info("%s.%s stays: fastem has no such class", place, name)
                 continue
-            yield _Replacement(f"{place}.{name}", original, _made(ours, original), f"fastem.{name}")
+            yield _Replacement(f"{place}.{name}", original, _made(ours, original), f"{home}.{name}")
 
 
 def _ours(home, name):
@@ -209,11 +210,14 @@ def _made(ours, original):
             return isinstance(instance, original)
 
         def __subclasscheck__(cls, other):
-            return issubclass(other, original)
+            # Not ``issubclass``: that of an abstract class asks all that derive from it.
+            return original in other.__mro__
 
     made = []
+    _close(ours)
     shared = _shared(ours, original)
     namespace = {
+        **_copied(ours, original),
         **shared,
         "__doc__": ours.__doc__,
         "__module__": __name__,
@@ -224,6 +228,36 @@ def _made(ours, original):
     for name, value in shared.items():
         setattr(made[0], name, value)
     return made[0]
+
+
+def _close(ours):
+    """Let an abstract class take for its subclasses only what derives from it.
+
+    By itself it asks its subclasses, and the one in place of the original says that the original is
+    a subclass.
+    """
+    if isinstance(ours, ABCMeta):
+        ours.__subclasshook__ = classmethod(lambda cls, other: cls in other.__mro__)
+
+
+def _copied(ours, original):
+    """The methods that only the original has, as fastem's: nobody has overridden one of fastem's.
+
+    fastem tells those that somebody has overridden by the module that they are from.
+    """
+    content = {}
+    for kind in reversed(original.__mro__):
+        for name, value in vars(kind).items():
+            if isinstance(value, types.FunctionType) and not hasattr(ours, name):
+                copied = types.FunctionType(
+                    value.__code__, value.__globals__, value.__name__, value.__defaults__,
+                    value.__closure__,
+                )  # fmt: skip
+                content[name] = functools.update_wrapper(copied, value)
+                copied.__kwdefaults__ = value.__kwdefaults__
+                copied.__module__ = __name__
+                del copied.__wrapped__
+    return content
 
 
 def _shared(ours, original):

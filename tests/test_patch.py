@@ -8,6 +8,7 @@ import types
 
 import hmmlearn.base
 import hmmlearn.hmm
+import hmmlearn.vhmm
 import numpy as np
 import pykalman
 import pykalman.standard
@@ -18,16 +19,24 @@ from hmmlearn import _hmmc
 from sklearn.base import clone
 
 import fastem
+import fastem.vhmm
+from fastem.hmm.custom import overridden_hooks
 
 CLASSES = {
     "GaussianMixture": sklearn.mixture, "GaussianHMM": hmmlearn.hmm, "GMMHMM": hmmlearn.hmm,
     "CategoricalHMM": hmmlearn.hmm, "MultinomialHMM": hmmlearn.hmm, "PoissonHMM": hmmlearn.hmm,
-    "KalmanFilter": pykalman,
+    "KalmanFilter": pykalman, "BayesianGaussianMixture": sklearn.mixture,
+    "VariationalGaussianHMM": hmmlearn.vhmm, "VariationalCategoricalHMM": hmmlearn.vhmm,
 }  # fmt: skip
 RECURSIONS = [
     "forward_log", "forward_scaling", "backward_log", "backward_scaling", "viterbi",
     "compute_log_xi_sum", "compute_scaling_xi_sum",
 ]  # fmt: skip
+
+
+def home(name):
+    """The module that has fastem's class."""
+    return fastem.vhmm if name.startswith("Variational") else fastem
 
 
 def attributes():
@@ -56,7 +65,7 @@ def undone():
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_classes_are_both(name):
-    module, ours = CLASSES[name], getattr(fastem, name)
+    module, ours = CLASSES[name], getattr(home(name), name)
     original = getattr(module, name)
     before = original()
     with fastem.patch():
@@ -71,11 +80,13 @@ def test_classes_are_both(name):
             assert model.get_params() == ours().get_params()
             assert type(clone(model)) is patched
     assert getattr(module, name) is original and not issubclass(original, ours)
+    assert not isinstance(before, ours) and not isinstance(3, original)
+    assert issubclass(type("Derived", (ours,), {}), ours)
 
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_everything_of_fastem_is_fastems(name):
-    ours = getattr(fastem, name)
+    ours = getattr(home(name), name)
     with fastem.patch():
         patched = getattr(CLASSES[name], name)
 
@@ -88,6 +99,10 @@ def test_everything_of_fastem_is_fastems(name):
     for attribute in set(dir(ours)) - made_for_each:
         if attribute.startswith("set_") and attribute.endswith("_request"):
             continue  # scikit-learn makes these for each class
+        if attribute == "_own_steps":
+            # fastem computes it for each class: the steps that it overrides.
+            assert patched._own_steps == ours._own_steps == frozenset()
+            continue
         assert definition(patched, attribute) is definition(ours, attribute), attribute
 
 
@@ -146,13 +161,12 @@ def test_what_is_patched_twice_is_the_same():
 def test_a_log_line_says_which_class_went_where(caplog):
     with caplog.at_level(logging.INFO, "fastem.patch"), fastem.patch():
         for name, module in CLASSES.items():
-            assert f"{module.__name__}.{name} is now fastem.{name}" in caplog.messages
+            assert (
+                f"{module.__name__}.{name} is now {home(name).__name__}.{name}" in caplog.messages
+            )
         for name in RECURSIONS:
             assert f"hmmlearn._hmmc.{name} is now fastem's {name}" in caplog.messages
     assert "sklearn.mixture.GaussianMixture is the original again" in caplog.messages
-    if not hasattr(fastem, "BayesianGaussianMixture"):
-        line = "sklearn.mixture.BayesianGaussianMixture stays: fastem has no such class"
-        assert line in caplog.messages
 
 
 def test_models_learn_the_same_as_fastems():
@@ -171,6 +185,45 @@ def test_models_learn_the_same_as_fastems():
     np.testing.assert_array_equal(kalman.smooth(X)[0], other.smooth(X)[0])
     # They stay what they are, and can be pickled, when the names are the originals again.
     assert pickle.loads(pickle.dumps(hmm)).score(X) == hmm.score(X)
+
+
+def test_bayesian_mixtures_learn_the_same_as_fastems():
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    with fastem.patch():
+        model = sklearn.mixture.BayesianGaussianMixture(n_components=2, random_state=0).fit(X)
+        again = pickle.loads(pickle.dumps(model))
+    other = fastem.BayesianGaussianMixture(n_components=2, random_state=0).fit(X)
+    for one in (model, again):
+        np.testing.assert_array_equal(one.means_, other.means_)
+        np.testing.assert_array_equal(one.predict_proba(X), other.predict_proba(X))
+    original = sklearn.mixture.BayesianGaussianMixture(n_components=2, random_state=0).fit(X)
+    assert not isinstance(original, fastem.BayesianGaussianMixture)
+    np.testing.assert_allclose(original.means_, other.means_, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["VariationalGaussianHMM", "VariationalCategoricalHMM"])
+def test_variational_models_learn_the_same_as_fastems(name):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2)) if "Gaussian" in name else rng.integers(3, size=(200, 1))
+    with fastem.patch():
+        model = getattr(hmmlearn.vhmm, name)(2, n_iter=5, random_state=0).fit(X, [100, 100])
+        again = pickle.loads(pickle.dumps(model))
+    other = getattr(fastem.vhmm, name)(2, n_iter=5, random_state=0).fit(X, [100, 100])
+    for one in (model, again):
+        np.testing.assert_array_equal(one.transmat_posterior_, other.transmat_posterior_)
+        np.testing.assert_array_equal(one.predict(X), other.predict(X))
+        assert one.score(X) == other.score(X)
+    original = getattr(hmmlearn.vhmm, name)(2, n_iter=5, random_state=0).fit(X, [100, 100])
+    assert not isinstance(original, getattr(fastem.vhmm, name))
+
+
+@pytest.mark.parametrize("name", [name for name in CLASSES if name.endswith("HMM")])
+def test_nothing_of_a_class_in_place_is_taken_for_an_override(name):
+    with fastem.patch():
+        model = getattr(CLASSES[name], name)()
+    assert overridden_hooks(model) == []
+    model._do_mstep = lambda stats: None
+    assert overridden_hooks(model) == ["_do_mstep"]
 
 
 def test_subclasses_derive_from_the_original():

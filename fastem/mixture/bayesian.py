@@ -129,8 +129,8 @@ class BayesianGaussianMixture(BaseMixture):
     >>> X = np.array([[1, 2], [1, 4], [1, 0], [4, 2], [12, 4], [10, 7]])
     >>> model = BayesianGaussianMixture(n_components=2, random_state=42).fit(X)
     >>> model.means_.round(2)
-    array([[2.49, 2.29],
-           [8.45, 4.52]])
+    array([[2.5 , 2.29],
+           [8.46, 4.52]])
     >>> model.predict([[0, 0], [9, 3]])
     array([0, 1])
     """
