@@ -235,10 +235,16 @@ def try_attributes(name, found):
 
 def still_right(name, attribute):
     """Words of cases that have an answer, and not an error."""
+    # The stationary distribution is that of the transitions alone, as in hmmlearn: no kernel.
+    unused = () if attribute == "transmat_" else ("get_stationary_distribution",)
+    return (*unused, *_still_right(name, attribute))
+
+
+def _still_right(name, attribute):
     if attribute in WIDTHS or (attribute == "means_" and "spherical" in name):
         # A model of other columns is a model; only data of the old ones do not fit.
         axis = 2 if name == "Mixture of mixtures" else WIDTHS.get(attribute, 1)
-        ends = ("sample", "divergence", "combine", "get_stationary_distribution")
+        ends = ("sample", "divergence", "combine")
         return tuple(f"{attribute} {how} on axis {axis}, {end}" for how in HOW for end in ends)
     if name.startswith("GaussianMixture") and attribute == "covariances_":
         # scikit-learn's scores are those of precisions_cholesky_, whatever the covariances.
@@ -247,7 +253,8 @@ def still_right(name, attribute):
         # Variances of states by members by columns: as many members as columns are no matrix.
         return ("not definite",)
     if name.startswith("GaussianMixture") and attribute == "precisions_cholesky_":
-        return ("negative",) if "full" in name or "tied" in name else ()
+        # Draws are those of the covariances, and a matrix may be any square factor.
+        return ("negative",) if "full" in name or "tied" in name else ("negative, sample",)
     return ()
 
 
