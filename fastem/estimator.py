@@ -499,7 +499,8 @@ class Estimator(BaseEstimator):
                 report=self._report_online if progressive is None else None,
             )
             if n_steps and kept is not None:
-                progress = self._improved(progress, joined_again(self, kept), n_steps, rate)
+                everything = first if waits else joined_again(self, kept)
+                progress = self._improved(progress, everything, n_steps, rate)
             self._set_progress(progress)
             if progressive is not None:
                 self._report_online(progress, progressive.weight, scored)

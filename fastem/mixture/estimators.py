@@ -204,7 +204,7 @@ class GaussianMixture(ScikitSteps):
 
     def _parameter_attributes(self):
         factors = ("precisions_cholesky_", "precisions_")
-        return (*super()._parameter_attributes(), *factors, "_in_double")
+        return (*super()._parameter_attributes(), *factors)
 
     def _set_model(self, model):
         vars(self).pop("_in_double", None)

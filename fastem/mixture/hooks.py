@@ -45,6 +45,10 @@ _LEARNED = (
 _MOST_NUMBERS = 2**24
 
 
+def _are_doubles(values):
+    return isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype == np.float64
+
+
 class ScikitSteps(BaseMixture, ScikitMixture):
     """The steps of scikit-learn's class, and the way from one class to the other.
 
@@ -217,6 +221,12 @@ class ScikitSteps(BaseMixture, ScikitMixture):
         return super().score(X, y, sample_weight)
 
     # Numbers in float32 ------------------------------------------------------------------------
+
+    _learned_kinds = {**BaseMixture._learned_kinds, "_in_double": _are_doubles}  # noqa: RUF012
+
+    def _forget_start(self):
+        super()._forget_start()
+        vars(self).pop("_in_double", None)
 
     #: What a model is made of, in this order; in ``_in_double`` as it was before it was rounded.
     _rounded = ("weights_", "means_", "covariances_", "precisions_cholesky_")
