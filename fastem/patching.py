@@ -69,6 +69,11 @@ class _Replacement(NamedTuple):
 _in_place: list[_Replacement] = []
 
 
+def original_of(thing):
+    """What had the place of ``thing`` before :func:`patch`; itself if it is in nobody's place."""
+    return next((one.original for one in list(_in_place) if one.ours is thing), thing)
+
+
 def patch() -> Patched:
     """Let users of scikit-learn, hmmlearn and pykalman get fastem's classes.
 

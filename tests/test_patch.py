@@ -469,3 +469,20 @@ def test_a_pickle_is_read_by_another_process(tmp_path):
     )
     returned, lines, errors = run("-c", code)
     assert returned == 0 and lines == ["GaussianMixture [[1.333]]"], errors
+
+
+def test_models_travel_while_classes_are_patched():
+    import hmmlearn.hmm
+    import pykalman
+
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    theirs = hmmlearn.hmm.GaussianHMM(2, n_iter=2, random_state=0).fit(X)
+    kind, filter_kind = type(theirs), pykalman.KalmanFilter
+    with fastem.patch():
+        ours = fastem.GaussianHMM.from_hmmlearn(theirs)
+        assert type(ours) is fastem.GaussianHMM
+        assert type(ours.to_hmmlearn()) is kind
+        there = fastem.KalmanFilter(transition_matrices=[[1.0]]).to_pykalman()
+        assert type(there) is filter_kind
+        assert type(fastem.KalmanFilter.from_pykalman(there)) is fastem.KalmanFilter
+    np.testing.assert_allclose(ours.score(X), theirs.score(X), rtol=1e-9)

@@ -122,5 +122,8 @@ def _class_of_hmmlearn(kind):
             "hmmlearn is not installed, which this model comes from or goes to: pip install "
             "hmmlearn."
         ) from error
+    from ..patching import original_of
+
     name = next(one.__name__ for one in kind.__mro__ if one.__module__.startswith("fastem."))
-    return getattr(hmm, name)
+    # While fastem.patch is in force, the name leads back here.
+    return original_of(getattr(hmm, name))

@@ -912,7 +912,7 @@ observation_offset, observation_covariance : array-like, optional
             defaults, which are those of :meth:`filter`. Its ``em`` estimates what :meth:`em`
             does, except that it knows no single entries that stay.
         """
-        peer = _pykalman("to_pykalman")
+        peer = _filter_of_pykalman("to_pykalman")
         found = self._parameters() if self._has_learned() else self._given()
         # What is no system here would fail there later, and not say why.
         self._make_model(self._parameters())
@@ -920,7 +920,7 @@ observation_offset, observation_covariance : array-like, optional
         em_vars = None if self.em_vars is None else _named(self.em_vars)
         if fixed:
             em_vars = (_EM_VARS if em_vars is None else em_vars) - fixed
-        return peer.KalmanFilter(
+        return peer(
             **{name: np.array(value) for name, value in found.items()},
             random_state=self.random_state,
             em_vars=None if em_vars is None else sorted(em_vars),
@@ -952,7 +952,7 @@ observation_offset, observation_covariance : array-like, optional
         >>> bool(abs(ours.loglikelihood([1, 2, 4]) - theirs.loglikelihood([1, 2, 4])) < 1e-12)
         True
         """
-        if not isinstance(model, _pykalman("from_pykalman").KalmanFilter):
+        if not isinstance(model, _filter_of_pykalman("from_pykalman")):
             raise ValueError(
                 f"from_pykalman takes a pykalman.KalmanFilter; got a {type(model).__name__}. Other "
                 "filters of pykalman, unscented ones for instance, are not linear."
@@ -984,15 +984,18 @@ def _noise(draws, covariance):
     return draws @ roots if roots.ndim == 2 else np.einsum("ti,tij->tj", draws, roots)
 
 
-def _pykalman(method):
-    """The package pykalman, which is not needed otherwise."""
+def _filter_of_pykalman(method):
+    """pykalman's own class, which is not needed otherwise."""
     try:
         import pykalman
     except ImportError:
         raise ImportError(
             f"{method} needs pykalman, which is not installed: pip install pykalman."
         ) from None
-    return pykalman
+    from ..patching import original_of
+
+    # While fastem.patch is in force, the name leads back here.
+    return original_of(pykalman.KalmanFilter)
 
 
 def _named(em_vars):
