@@ -690,10 +690,10 @@ def _once_per_class():
 
 
 @pytest.mark.parametrize("curve", _once_per_class(), ids=str)
-def test_both_sides_of_a_curve_agree(curve):
+def test_both_sides_of_a_curve_agree(curve, caplog):
     if peers.installed()[curve.peer] is None:
         pytest.skip(f"{curve.peer} is not installed")
-    logging.getLogger("hmmlearn").setLevel(logging.ERROR)
+    caplog.set_level(logging.ERROR, logger="hmmlearn")
     size = curve.sizes([1, 3, 30, 100])[-1]
     found = [Measured(sweep.Cell(curve, size).side(name)) for name in ("fastem", curve.peer)]
     assert difference(*(side.answer() for side in found)) <= found[1].tolerance

@@ -547,6 +547,7 @@ def test_monitors(module):
 
 
 def test_words_of_monitors(caplog, capsys):
+    caplog.set_level(logging.WARNING)
     said = []
     for kind in (ConvergenceMonitor, hmmlearn.base.ConvergenceMonitor):
         caplog.clear()
