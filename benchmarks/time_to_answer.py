@@ -8,16 +8,17 @@ not counted; neither is compilation. ``--write`` puts the table into docs/perfor
 takes fewer of Covtype.
 
 Batch EM is one fit of as many iterations as it takes, on both sides, with the check of the data.
-Incremental EM is looked at after each pass of a fit, by a callback, whose seconds are not counted.
+Incremental EM is looked at after each block of each pass of a fit, by a callback, whose seconds are
+not counted.
 Online learning is ``partial_fit`` with a twentieth of the data at a time; once with the default
 batches, and with others beside.
 
 EM ends at one of many optima, which differ by more than 0.1 %, and which one is chance. Everything
-is measured from several starts. Where a run ends at a worse optimum than the peer's (incremental EM
-has converged; the loss of online learning has changed by less than 0.1 % over the last 20,000
-observations or over a whole pass, or it has had its passes) the next start is taken, as its user
-would, and the seconds of all runs count. The seconds are medians over the starts; the mean number
-of runs is said beside, where it is not one.
+is measured from several starts. Where a run ends at a worse optimum than the peer's (the loss of
+online learning or of incremental EM has changed by less than 0.1 % over the last 20,000
+observations or over a whole pass; incremental EM has converged, or online learning has had its
+passes) the next start is taken, as its user would, and the seconds of all runs count. The seconds
+are medians over the starts; the mean number of runs is said beside, where it is not one.
 
 There are two kinds of starts: given ones (means are random rows), the same for all sides; and the
 default of each side, which is part of what is timed, as it is for who calls ``Estimator().fit``.
@@ -30,6 +31,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import warnings
 from functools import partial
 from itertools import pairwise
@@ -57,7 +59,7 @@ _N_STARTS, _PIECES, _BATCHES = 5, 20, (None, 100, 1)
 _MOST_ITERATIONS = 200
 #: Passes of online learning: over few data and over many.
 _FEW, _PASSES_OF_FEW, _PASSES_OF_MANY = 10_000, 10, 2
-#: Online learning has ended when the loss has not changed over so many observations, or a pass.
+#: A run has ended when the loss has not changed over so many observations, or a pass.
 _PATIENCE = 20_000
 
 
@@ -209,15 +211,24 @@ class HMMTask:
         return {"dynamax": _dynamax(self.problem(seed), self.test, target, _MOST_ITERATIONS)}
 
 
-def course_of_fit(task, model):
-    """Seconds and losses of a fit, at the end of each iteration; scoring is not counted."""
+def course_of_fit(task, model, *, to_the_end=True):
+    """Seconds and losses of a fit, at each report; scoring is not counted.
+
+    Batch EM reports once in each iteration, incremental EM for each block. It goes on until it has
+    converged, or only until the loss stands still.
+    """
     course, begun, scoring = [], perf_counter(), 0.0
+    patience = 1
 
     def tell(report):
-        nonlocal scoring
+        nonlocal scoring, patience
         now = perf_counter()
         course.append((now - begun - scoring, task.loss_of(report.model)))
+        if report.within and report.n_iter == 0:
+            patience = min(math.ceil(_PATIENCE / report.weight), len(course) + 1)
+        stops = not to_the_end and stands_still(course, patience)
         scoring += perf_counter() - now
+        return stops
 
     task.fit(model.set_params(callback=tell))
     return course
@@ -233,13 +244,16 @@ def course_online(task, model):
             spent += seconds(task.learn, model, slice(first, last))[0]
             # The first few observations may be kept for later.
             course.append((spent, task.loss(model) if hasattr(model, "means_") else np.inf))
-            if len(course) > patience and has_ended(course[-patience - 1][1], course[-1][1]):
+            if stands_still(course, patience):
                 return course
     return course
 
 
-def has_ended(before, loss):
-    """Whether a loss is the same as an earlier one."""
+def stands_still(course, patience):
+    """Whether the loss is what it was so many reports before."""
+    if len(course) <= patience:
+        return False
+    before, loss = course[-patience - 1][1], course[-1][1]
     return np.isfinite(before) and loss <= within(before) and before <= within(loss)
 
 
@@ -270,7 +284,7 @@ def measured(task, n_starts):
         arrived = task.loss(model) <= target + 1e-6 * abs(target)
         spent.setdefault("fastem, batch", []).append((batch, 1) if arrived else None)
 
-    sides = {"fastem, incremental": lambda seed: course_of_fit(task, incremental(task, seed))}
+    sides = {"fastem, incremental": lambda seed: course_incremental(task, seed)}
     for size in _BATCHES:
         name = "fastem, online" if size is None else f"fastem, online, batches of {size}"
         sides[name] = partial(
@@ -283,10 +297,10 @@ def measured(task, n_starts):
     return row
 
 
-def incremental(task, seed):
-    """Incremental EM with the tolerance that the peer has."""
+def course_incremental(task, seed):
+    """Seconds and losses of incremental EM with the tolerance that the peer has."""
     settings = {"solver": "incremental", "tol": task.tol, task.iterations: _MOST_ITERATIONS}
-    return task.make(task.kind, seed, **settings)
+    return course_of_fit(task, task.make(task.kind, seed, **settings), to_the_end=False)
 
 
 def warm_up(task):

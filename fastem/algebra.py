@@ -166,16 +166,18 @@ def incremental(
     n_blocks : int, optional
         The number of blocks; by default as :func:`fastem.data.blocks.number_of_blocks` says.
     keep_start : bool, default=True
-        Whether the model is kept for the E-steps of the whole first pass, which is then a step of
-        batch EM: the likelihood never falls below that of the model at its beginning. Otherwise the
-        first pass has an M-step after each block too, in which blocks that have not been read yet
-        count with that model's own statistics.
+        Whether a model that a sample could not improve is kept for the E-steps of the whole first
+        pass, which is then a step of batch EM: the likelihood never falls below that of the model
+        at its beginning. Otherwise the first pass has an M-step after each block too, in which
+        blocks that have not been read yet count with that model's own statistics.
     """
     blocks = blocks_of(data, n_blocks)
     if len(blocks) <= 1:
         return fit(model, data, stopping, maximize, prior)
     if stopping.max_iter > 0:
-        model = improved_on_sample(model, blocks, maximize)
+        better = improved_on_sample(model, blocks, maximize)
+        keep_start = keep_start and better is model
+        model = better
     start, own = model, None
     whole: Any = None
     # Of each block the statistics, with the entropy of its hidden variables in place of the
@@ -211,6 +213,8 @@ def incremental(
                 missing = max(blocks.weight - done.weight, 1e-12 * blocks.weight)
                 whole = done + Expectation(own, 0.0, missing, found.horizon)
             model = model.maximize(whole.statistics) if maximize is None else maximize(model, whole)
+            if not is_last and stopping.after_block(model, found):
+                return Fitted(model.with_horizon(whole.horizon), whole)
         if stopping.after_step(whole):
             break
     if whole is not None:

@@ -31,6 +31,9 @@ class ProgressBar:
         self._bar = None
 
     def __call__(self, report: Report) -> None:
+        if report.within:
+            # The bar counts iterations.
+            return
         if self._bar is None:
             # Imported here: those who show no bar need not wait for it.
             from tqdm import tqdm
@@ -79,8 +82,8 @@ class EarlyStopping:
         if report.n_iter == 1:
             # Another fit, or another start of it.
             self.best_, self.n_waited_ = -math.inf, 0
-        if math.isnan(report.log_likelihood):
-            # It is not known: see the estimator.
+        if math.isnan(report.log_likelihood) or report.within:
+            # It is not known (see the estimator), or of other data than those that follow.
             return False
         if report.log_likelihood > self.best_ + self.min_delta:
             self.best_, self.n_waited_ = report.log_likelihood, 0

@@ -409,6 +409,12 @@ class Estimator(BaseEstimator):
             report = Report(weight, weight, log_likelihood, n_iter, present, self)
             return (callback(report) is True) or ends
 
+        def tell_of_block(model, expectation):
+            weight, log_likelihood = expectation.weight, expectation.log_likelihood
+            report = Report(weight, weight, log_likelihood, n_iter, model, self, within=True)
+            return callback(report) is True
+
+        rule.after_block = tell_of_block
         # Steps that a kernel takes at once are not seen one by one.
         rule.limit, rule.before_step, rule.after_step = lambda: None, remember, tell
         return rule

@@ -28,6 +28,10 @@ class Report(NamedTuple):
     model: Any
     #: The estimator, which has its new attributes only when learning ends.
     source: Any
+    #: Whether this is within an iteration: incremental EM tells of each block of its data. Then
+    #: :attr:`log_likelihood` is that of the block under the model before, and :attr:`weight` the
+    #: block's.
+    within: bool = False
 
     @property
     def estimator(self):

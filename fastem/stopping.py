@@ -78,6 +78,13 @@ class StoppingRule:
         # Rules that are made of this one say themselves whether they can be put so.
         return Limit(self.max_iter - self.n_iter) if type(self) is StoppingRule else None
 
+    def after_block(self, model, expectation: Expectation) -> bool:
+        """Whether to stop within a pass of incremental EM, with the model after one of its blocks.
+
+        ``expectation`` is that of the block, under the model before.
+        """
+        return False
+
     def before_step(self, model, expectation: Expectation) -> bool:
         """Whether to stop with the model of this E-step; raises if EM cannot continue."""
         return False
