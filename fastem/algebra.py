@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BLOCK", "Average", "Fitted", "NoDivergence", "Progress", "align", "average", "batch",
            "block_size", "checked_steps", "combine", "combine_aligned", "divergence", "expect",
-           "fit", "improved_on_sample", "incremental", "is_clearly_better", "learn",
+           "fit", "improved_on_sample", "incremental", "is_better", "learn",
            "natural_gradient", "online", "own_by_simulation", "singleton_divergences", "step",
            "step_loss", "take_steps", "upper_bound"]  # fmt: skip
 
@@ -175,7 +175,7 @@ def incremental(
     if len(blocks) <= 1:
         return fit(model, data, stopping, maximize, prior)
     if stopping.max_iter > 0:
-        better = improved_on_sample(model, blocks, maximize)
+        better = improved_on_sample(model, blocks, maximize, clearly=keep_start)
         keep_start = keep_start and better is model
         model = better
     start, own = model, None
@@ -236,13 +236,16 @@ _CLEARLY = 5.0
 _GROUPS, _LEAST_GROUPS = 64, 20
 
 
-def improved_on_sample(model: Model, blocks: Blocks, maximize: Callable | None = None) -> Model:
-    """``model`` after some steps of batch EM on a sample, if that is clearly better; else itself.
+def improved_on_sample(
+    model: Model, blocks: Blocks, maximize: Callable | None = None, *, clearly: bool = True
+) -> Model:
+    """``model`` after some steps of batch EM on a sample, if that is better; else itself.
 
     A few steps on a small part of the data cost about a pass, and bring a rough start to where
     batch EM on all data is after as many. A start that is better than what the sample can tell,
     from an earlier fit for instance, must stay: the two models are compared on a second sample,
-    from other places than the first, and the new one has to be clearly better there.
+    from other places than the first, and the new one has to be clearly better there. A start that
+    was itself made from a few rows needs no such care.
 
     Parameters
     ----------
@@ -252,6 +255,8 @@ def improved_on_sample(model: Model, blocks: Blocks, maximize: Callable | None =
     maximize : callable, optional
         As for :func:`fit`. It is told the weight of all data, so that a prior counts as much beside
         the sample as it does beside all of them.
+    clearly : bool, default=True
+        Whether the gain has to be five standard errors or more; otherwise any gain will do.
     """
     n_parameters = sum(np.size(array) for array in model.parameters.values())
     samples = blocks.samples(n_parameters)
@@ -272,13 +277,14 @@ def improved_on_sample(model: Model, blocks: Blocks, maximize: Callable | None =
     except (ValueError, FloatingPointError):
         # What is wrong with the data, or with this start, shows in the first pass.
         return model
-    if RuntimeWarning in warned or not is_clearly_better(better, model, other):
+    margin = _CLEARLY if clearly else 0.0
+    if RuntimeWarning in warned or not is_better(better, model, other, margin):
         return model
     return model.with_parameters(better.parameters)
 
 
-def is_clearly_better(model: Model, other: Model, data) -> bool:
-    """Whether the mean log-likelihood of observations is higher by five standard errors or more.
+def is_better(model: Model, other: Model, data, margin: float = _CLEARLY) -> bool:
+    """Whether the mean log-likelihood of observations is higher by ``margin`` standard errors.
 
     The standard error is that of the means of groups of neighbors, 64 at most, because neighbors
     may be alike. False if there are fewer than 20 groups, in effect, as with large weights of few,
@@ -294,7 +300,7 @@ def is_clearly_better(model: Model, other: Model, data) -> bool:
     sums = np.add.reduceat(weights * gains, starts) / weights.sum()
     mean = sums.sum()
     error = np.sqrt(np.sum((sums - share * mean) ** 2))
-    return bool(1.0 / np.sum(share**2) >= _LEAST_GROUPS and mean > _CLEARLY * error)
+    return bool(1.0 / np.sum(share**2) >= _LEAST_GROUPS and mean > margin * error)
 
 
 # Online EM -------------------------------------------------------------------------------------

@@ -759,7 +759,7 @@ class Estimator(BaseEstimator):
             if so_far is not None:
                 so_far, _ = _after_steps(so_far, part, _TRY_STEPS, stops=is_many)
                 # Where EM fails from all starts, nothing is better.
-                if highest == -np.inf or algebra.is_clearly_better(so_far, best, part):
+                if highest == -np.inf or algebra.is_better(so_far, best, part):
                     best = so_far
             model, _ = _after_steps(best, part, _REFINE_STEPS, stops=is_many)
         return model, each < _START_AGAIN_BELOW and n_rows < MOST_ROWS
