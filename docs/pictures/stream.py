@@ -1,0 +1,27 @@
+"""New data under two models that learn from a stream, which shifts in the middle."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import fastem
+
+rng = np.random.default_rng(0)
+models = {
+    'the default, `learning_rate="auto"`': fastem.GaussianMixture(2, random_state=0),
+    "`forgetting=2000`": fastem.GaussianMixture(2, forgetting=2000, random_state=0),
+}
+scores = {label: [] for label in models}
+for n in range(200):
+    X = rng.normal(size=(200, 2)) + 5.0 * rng.integers(2, size=(200, 1)) + 3.0 * (n >= 100)
+    for label, model in models.items():
+        if n > 1:
+            scores[label].append(model.score(X))
+        model.partial_fit(X)
+
+figure, axes = plt.subplots(figsize=(7.2, 3.2))
+for label, values in scores.items():
+    axes.plot(200 * np.arange(2, 200), values, label=label.replace("`", ""), linewidth=1.2)
+axes.axvline(20_000, color="gray", linestyle=":")
+axes.annotate("the data shift", (20_000, -5.6), xytext=(6, 0), textcoords="offset points")
+axes.set(xlabel="observations", ylabel="log-likelihood of new rows", ylim=(-6, -3.5))
+axes.legend(loc="lower right")
