@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from numbers import Integral, Real
 
 import numpy as np
@@ -62,18 +63,18 @@ def states(model, X, lengths=None, *, sequence=0, column=0, times=None, ax=None)
     names = names_of(estimator, X, table.X.shape[1])
     column = column_number(column, names)
     series = np.asarray(table.X, dtype=float)[first:last, column]
-    times = times_of(times, X, first, last, len(table.X))
+    given, times = times, times_of(times, X, first, last, len(table.X))
     _, path = estimator.decode(table.X, table.lengths)
     posteriors = estimator.predict_proba(table.X, table.lengths)[first:last]
     ax = style.axes(ax)
     _draw_series(ax, times, series)
-    edges = _edges(times)
+    # In the units of the axis, which is one of dates now if times are dates.
+    edges = np.asarray(ax.convert_xunits(_edges(times)), dtype=float)
     _draw_ribbon(ax, edges, posteriors)
     labelled = _draw_path(ax, edges, path[first:last])
     _make_room(ax, series, _legend(ax, path[first:last], labelled))
     ax.set_xlim(edges[0], edges[-1])
-    x_label = "" if np.issubdtype(times.dtype, np.datetime64) else "step"
-    return style.finish(ax, x_label, names[column])
+    return style.finish(ax, name_of_times(given, times), names[column])
 
 
 def one_sequence(estimator, X, lengths, sequence, function):
@@ -133,6 +134,14 @@ def times_of(times, X, first, last, n_rows):
     return times if len(times) == n_steps else times[first:last]
 
 
+def name_of_times(given, times) -> str:
+    """The label of the axis of times: the name that was given; dates need none."""
+    name = getattr(given, "name", None)
+    if isinstance(name, str):
+        return name
+    return "" if times.dtype.kind == "M" else "step" if given is None else "time"
+
+
 def calendar_of(times):
     """The values of a pandas index or column, periods as the dates on which they begin."""
     times = getattr(times, "array", times)
@@ -190,56 +199,52 @@ def _draw_path(ax, edges, path):
     """A bar for each run of the decoded path; returns the states whose number is written there."""
     across = ax.get_xaxis_transform()
     starts = np.flatnonzero(np.concatenate([[True], path[1:] != path[:-1]]))
-    ends = np.append(starts[1:], len(path))
-    for k in np.unique(path):
-        runs = path[starts] == k
-        inside = np.repeat(runs, ends - starts)
-        ax.fill_between(
-            edges, 0.0, _PATH, where=np.append(inside, inside[-1]), step="post",
+    lefts, rights = edges[starts], edges[np.append(starts[1:], len(path))]
+    runs = path[starts]
+    for k in np.unique(runs):
+        mine = runs == k
+        ax.broken_barh(
+            np.stack([lefts[mine], (rights - lefts)[mine]], axis=1), (0.0, _PATH),
             color=style.color(k), linewidth=0, transform=across, zorder=1,
         )  # fmt: skip
-    labelled = set()
-    whole = edges[-1] - edges[0]
-    for start, end in zip(starts, ends, strict=True):
-        width = edges[end] - edges[start]
-        if width / whole < 0.03:
-            continue
-        k = int(path[start])
+    long = rights - lefts >= 0.03 * (edges[-1] - edges[0])
+    for k, left, right in zip(runs[long], lefts[long], rights[long], strict=True):
         ax.text(
-            edges[start] + width / 2, 0.5 * _PATH, str(k), transform=across, ha="center",
+            0.5 * (left + right), 0.5 * _PATH, str(k), transform=across, ha="center",
             va="center", fontsize="small", color=style.text_color(style.color(k)), clip_on=True,
         )  # fmt: skip
-        labelled.add(k)
-    return labelled
+    return set(runs[long].tolist())
 
 
 def _legend(ax, path, labelled):
-    """A legend, if some state has no number in the path; returns whether there is one."""
+    """A legend, if some state has no number in the path; returns how many lines it has."""
     from matplotlib.patches import Patch
 
     present = np.unique(path).tolist()
     if set(present) <= labelled or not 1 < len(present) <= _MOST_IN_LEGEND:
-        return False
+        return 0
+    n_lines = 1 if len(present) <= 5 else 2
     handles = [Patch(color=style.color(k), label=f"state {k}") for k in present]
     ax.legend(
-        handles=handles, loc="upper center", ncols=min(len(present), 5), frameon=False,
+        handles=handles, loc="upper center", ncols=-(-len(present) // n_lines), frameon=False,
         fontsize="small", handlelength=1.0, columnspacing=1.2, borderaxespad=0.2,
     )  # fmt: skip
-    return True
+    return n_lines
 
 
-def _make_room(ax, series, has_legend):
+def _make_room(ax, series, n_lines):
     """Let the series keep to the part of the axes above the ribbon, and below a legend."""
     from matplotlib.ticker import MaxNLocator
 
     seen = series[np.isfinite(series)]
     low, high = (seen.min(), seen.max()) if len(seen) else (0.0, 1.0)
+    whole = bool((seen == np.floor(seen)).all())
     low, high = style.limits_around(low, high, 0.04)
     below = _PATH + _RIBBON + 2 * _GAP
-    above = 0.12 if has_legend else 0.0
+    above = 0.085 * n_lines
     unit = (high - low) / (1.0 - below - above)
     ax.set_ylim(low - below * unit, high + above * unit)
-    ticks = MaxNLocator(6).tick_values(low, high)
+    ticks = MaxNLocator(6, integer=whole).tick_values(low, high)
     ax.set_yticks([tick for tick in ticks if low <= tick <= high])
     for y, text in ((0.5 * _PATH, "path"), (_PATH + _GAP + 0.5 * _RIBBON, "P(state)")):
         ax.annotate(
@@ -293,17 +298,31 @@ def transitions(model, *, labels=None, least=0.01, ax=None):
     if len(labels) != n:
         raise ValueError(f"There must be a label for each of the {n} states; got {len(labels)}.")
     ax = style.axes(ax)
+    from matplotlib.path import Path
+
     shares = state_shares(np.asarray(estimator.startprob_, dtype=float), transmat)
     points, radii = _places(n, shares)
     drawn = [(i, j) for i in range(n) for j in range(n) if transmat[i, j] >= max(least, 1e-12)]
-    with_labels = len(drawn) <= _MOST_LABELS
-    for i, j in drawn:
-        draw = _draw_loop if i == j else _draw_arrow
-        draw(ax, points, radii, transmat, i, j, with_labels)
+    # Where something is: no label should hide it, or be hidden.
+    taken, ends = list(points), [points - radii[:, None], points + radii[:, None]]
+    for i, j in sorted(drawn, key=lambda pair: pair[0] != pair[1]):
+        if i == j:
+            curve = _loop(points[i], radii[i])
+            path, places = Path(curve, [1, 4, 4, 4]), [_top_of_loop(curve)]
+            ends.append(_on_curve(curve, np.linspace(0, 1, 21)))
+        else:
+            curve = _bow(points, radii, i, j)
+            path, places = Path(curve, [1, 3, 3]), _on_curve(curve, np.linspace(0.25, 0.75, 11))
+        _draw_arrow(ax, path, style.color(i), transmat[i, j])
+        if len(drawn) <= _MOST_LABELS:
+            at = _free_place(places, taken)
+            taken.append(at)
+            ends.append(at[None])
+            _write_probability(ax, at, transmat[i, j], style.color(i))
     _draw_states(ax, points, radii, labels)
-    reach = np.abs(points).max() + radii.max() + (0.55 if n > 1 else 0.75)
-    ax.set_xlim(-reach, reach)
-    ax.set_ylim(-reach, reach)
+    ends = np.concatenate(ends)
+    ax.set_xlim(ends[:, 0].min() - 0.15, ends[:, 0].max() + 0.15)
+    ax.set_ylim(ends[:, 1].min() - 0.12, ends[:, 1].max() + 0.12)
     ax.set_aspect("equal")
     ax.set_axis_off()
     return ax
@@ -326,35 +345,26 @@ def _width(probability):
     return 0.6 + 3.4 * probability
 
 
-def _arrow(ax, path, color, probability, zorder):
+def _draw_arrow(ax, path, shade, probability):
     from matplotlib.patches import FancyArrowPatch
 
-    ax.add_patch(
-        FancyArrowPatch(
-            path=path, arrowstyle="-|>", mutation_scale=8 + 6 * probability, color=color,
-            linewidth=_width(probability), alpha=0.85, zorder=zorder, joinstyle="miter",
-            capstyle="butt",
-        )  # fmt: skip
-    )
+    arrow = FancyArrowPatch(
+        path=path, arrowstyle="-|>", mutation_scale=8 + 6 * probability, color=shade,
+        linewidth=_width(probability), alpha=0.85, zorder=1, joinstyle="miter", capstyle="butt",
+    )  # fmt: skip
+    ax.add_patch(arrow)
 
 
-def _draw_arrow(ax, points, radii, transmat, i, j, with_label):
-    """A bent arrow, so that the one back is beside it."""
-    from matplotlib.path import Path
-
+def _bow(points, radii, i, j):
+    """The points of a quadratic curve from one state to another; the one back is beside it."""
     start, end = points[i], points[j]
     along = end - start
     length = np.hypot(*along)
     across = np.array([along[1], -along[0]]) / length
     middle = 0.5 * (start + end) - 0.18 * length * across
-    begin = _on_rim(start, middle, radii[i])
-    finish = _on_rim(end, middle, radii[j] + 0.02)
-    _arrow(ax, Path([begin, middle, finish], [1, 3, 3]), style.color(i), transmat[i, j], 1)
-    if with_label:
-        # Nearer to where it comes from: in the middle arrows cross.
-        t = 0.36
-        at = (1 - t) ** 2 * begin + 2 * t * (1 - t) * middle + t**2 * finish
-        _write_probability(ax, at, transmat[i, j], style.color(i))
+    return np.array([
+        _on_rim(start, middle, radii[i]), middle, _on_rim(end, middle, radii[j] + 0.02)
+    ])  # fmt: skip
 
 
 def _on_rim(center, toward, radius):
@@ -362,25 +372,38 @@ def _on_rim(center, toward, radius):
     return center + radius * direction / np.hypot(*direction)
 
 
-def _draw_loop(ax, points, radii, transmat, i, _, with_label):
-    """An arrow from a state to itself, on its outer side."""
-    from matplotlib.path import Path
-
-    center, r = points[i], radii[i]
+def _loop(center, radius):
+    """The points of a cubic curve from a state to itself, on its outer side."""
     outward = center / np.hypot(*center) if np.any(center) else np.array([0.0, 1.0])
     side = np.array([-outward[1], outward[0]])
-    size = max(r, 0.12)
-    angle = 0.45
+    size, angle = max(radius, 0.12), 0.45
 
     def on_rim(sign, radius):
         return center + radius * (np.cos(angle) * outward + sign * np.sin(angle) * side)
 
-    far = [center + (r + 1.5 * size) * outward + sign * 1.1 * size * side for sign in (1, -1)]
-    path = Path([on_rim(1, r), far[0], far[1], on_rim(-1, r + 0.02)], [1, 4, 4, 4])
-    _arrow(ax, path, style.color(i), transmat[i, i], 1)
-    if with_label:
-        at = center + (r + 1.15 * size + 0.12) * outward
-        _write_probability(ax, at, transmat[i, i], style.color(i))
+    far = [center + (radius + 1.5 * size) * outward + sign * 1.1 * size * side for sign in (1, -1)]
+    return np.array([on_rim(1, radius), *far, on_rim(-1, radius + 0.02)])
+
+
+def _on_curve(curve, t):
+    """Points of a quadratic or cubic curve, (len(t), 2)."""
+    t = np.asarray(t)[:, None]
+    while len(curve) > 1:
+        # De Casteljau: between neighbors, again and again.
+        curve = [(1 - t) * one + t * two for one, two in pairwise(curve)]
+    return curve[0]
+
+
+def _top_of_loop(curve):
+    """A little beyond the outermost point of a loop."""
+    inner, outer = 0.5 * (curve[0] + curve[3]), _on_curve(curve, [0.5])[0]
+    return outer + 0.1 * (outer - inner) / np.hypot(*(outer - inner))
+
+
+def _free_place(places, taken):
+    """The place farthest from all that is there; of equally good ones the first."""
+    distances = np.hypot(*(np.asarray(places)[:, None] - np.array(taken)[None]).T).min(axis=0)
+    return places[int(np.argmax(np.minimum(distances, 0.35).round(6)))]
 
 
 def _write_probability(ax, at, probability, shade):
@@ -395,17 +418,18 @@ def _write_probability(ax, at, probability, shade):
 
 def _draw_states(ax, points, radii, labels):
     from matplotlib.patches import Circle
+    from matplotlib.patheffects import withStroke
 
     for k, (point, radius, label) in enumerate(zip(points, radii, labels, strict=True)):
         shade = style.color(k)
-        ax.add_patch(Circle(point, radius, facecolor=shade, edgecolor="white", linewidth=1.5,
-                            zorder=3))  # fmt: skip
-        inside = len(label) * 0.075 < 2 * radius
-        if inside:
-            ax.text(*point, label, ha="center", va="center", zorder=5, fontweight="bold",
-                    color=style.text_color(shade))  # fmt: skip
-            continue
-        below = point - np.array([0.0, radius + 0.06])
-        ax.text(*below, label, ha="center", va="top", zorder=5, color=style.INK, fontweight="bold",
-                bbox={"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none",
-                      "alpha": 0.8})  # fmt: skip
+        ax.add_patch(
+            Circle(point, radius, facecolor=shade, edgecolor="white", linewidth=1.5, zorder=3)
+        )
+        fits = len(label) * 0.075 < 2 * radius
+        text = ax.text(
+            *point, label, ha="center", va="center", zorder=5, fontweight="bold",
+            fontsize="medium" if fits else "small",
+            color=style.text_color(shade) if fits else style.INK,
+        )  # fmt: skip
+        if not fits:
+            text.set_path_effects([withStroke(linewidth=3.0, foreground="white")])

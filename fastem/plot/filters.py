@@ -7,9 +7,9 @@ from numbers import Integral, Real
 import numpy as np
 
 from ..kalman import KalmanFilter
-from ..kalman.checks import VARYING, at_times, check_constant, check_times
+from ..kalman.checks import at_times, check_constant, check_times
 from . import style
-from .chains import bounds_of, calendar_of, times_of
+from .chains import bounds_of, calendar_of, name_of_times, times_of
 from .fitted import column_number, copied, names_of
 
 __all__ = ["bands"]
@@ -90,7 +90,7 @@ def bands(
     column = column_number(column, names)
     means, variances = found.of(of, column)
     n_seen = len(found.rows)
-    times = _times(times, X, found, steps)
+    given, times = times, _times(times, X, found, steps)
     ax = style.axes(ax)
     _draw(ax, times, means, np.sqrt(variances), n_seen, level, kind)
     if of == "observations" and n_seen:
@@ -103,8 +103,7 @@ def bands(
     label = names[column] if of == "states" or not names[column].startswith("column ") else (
         "observation" if len(names) == 1 else f"observation {column}"
     )  # fmt: skip
-    x_label = "" if times.dtype.kind == "M" else "step"
-    return style.finish(ax, x_label, label)
+    return style.finish(ax, name_of_times(given, times), label)
 
 
 class _Found:
@@ -179,9 +178,12 @@ def _times(times, X, found, steps):
     if later is not None and last == found.n_rows and len(later) == steps:
         return np.concatenate([times.astype(later.dtype), later])
     distance = np.median(np.diff(times).astype(float)) if n_seen > 1 else 1.0
+    ahead = distance * np.arange(1, steps + 1)
     if times.dtype.kind == "M":
         unit = np.diff(times).dtype if n_seen > 1 else np.dtype("timedelta64[D]")
-        return np.concatenate([times, times[-1] + (distance * np.arange(1, steps + 1)).astype(unit)])
+        return np.concatenate(
+            [times, times[-1] + (distance * np.arange(1, steps + 1)).astype(unit)]
+        )
     return np.concatenate([times.astype(float), times[-1] + distance * np.arange(1, steps + 1)])
 
 

@@ -67,7 +67,7 @@ def learning_curves(models, *, labels=None, ax=None):
     for number, (label, curve) in enumerate(zip(labels, curves, strict=True)):
         x, y = _read(*curve) if online else (np.arange(len(curve[0])) + 1.0, curve[0])
         ax.plot(
-            x, y, _DASHES[number // 8 % len(_DASHES)], color=style.color(number % 8), label=label,
+            x, y, _DASHES[number % len(_DASHES)], color=style.color(number), label=label,
             linewidth=1.5, marker="o" if len(x) <= 30 else None, markersize=3,
         )  # fmt: skip
     if len(models) > 1:
@@ -155,7 +155,7 @@ def drift(model, *, ax=None):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(20_000, 2))
     >>> X[10_000:] += 3.0
-    >>> model = fastem.GaussianMixture(2, drift_alarm=0.01, random_state=0)
+    >>> model = fastem.GaussianMixture(1, drift_alarm=0.01, random_state=0)
     >>> for batch in np.split(X, 200):
     ...     model = model.partial_fit(batch)
     >>> ax = plot.drift(model)

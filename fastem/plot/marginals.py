@@ -231,7 +231,9 @@ def _joints(family, parameters, a, b, parts, X, n_trials):
         found = gaussians(parts._replace(family=family, parameters=parameters), "densities")
         pair = [a, b]
         laws = [
-            stats.multivariate_normal(found.means[k, pair], found.covariances[k][np.ix_(pair, pair)])
+            stats.multivariate_normal(
+                found.means[k, pair], found.covariances[k][np.ix_(pair, pair)]
+            )
             for k in range(n)
         ]
         return [_at_points(law.pdf) for law in laws]
@@ -251,7 +253,9 @@ def _joints(family, parameters, a, b, parts, X, n_trials):
 
 def _weighted(shares, functions):
     def density(x, y):
-        return sum(share * function(x, y) for share, function in zip(shares, functions, strict=True))
+        return sum(
+            share * function(x, y) for share, function in zip(shares, functions, strict=True)
+        )
 
     return density
 

@@ -31,15 +31,18 @@ __all__ = ["components", "densities", "responsibilities"]
 _MOST_POINTS = 10_000
 #: Up to so many components have an entry in a legend.
 _MOST_IN_LEGEND = 10
+#: Components of a lower weight, in shares of the largest, are empty: an outline shows where.
+_ALMOST_NONE = 2e-3
 
 
 def components(model, X=None, *, columns=(0, 1), n_std=2.0, lengths=None, ax=None):
     """The Gaussian components of a mixture, or the states of a chain, as ellipses over the data.
 
-    Each ellipse contains the rows of its component within ``n_std`` standard deviations of the
-    mean in every direction of the plane that is drawn. The area of the dot at a mean, and how dark
-    the ellipse is, are the component's weight. Data of one column, or a single one of ``columns``,
-    are drawn as intervals, one component above another.
+    An ellipse reaches ``n_std`` standard deviations from the mean of its component in every
+    direction of the plane that is drawn. The area of the dot at a mean, and how dark the ellipse
+    is, are the component's weight; a component of almost no weight is a dotted outline. Data of
+    one column, or a single one of ``columns``, are drawn as intervals, one component above
+    another.
 
     Parameters
     ----------
@@ -110,7 +113,7 @@ def _as_rows(estimator, X, lengths, parts, function):
         if np.ndim(X) == 1 and not isinstance(X, (list, tuple)):
             X = np.asarray(X)[:, None]
         X, lengths = estimator._as_read(X, lengths)
-        return X, lengths, check_columns(as_sequences(X, lengths).X, _width(parts), function)
+        return X, lengths, check_columns(as_sequences(X, lengths).X, parts.n_columns, function)
     if lengths is not None:
         raise ValueError(
             f"lengths are those of sequences, which a {type(estimator).__name__} does not have: "
@@ -118,10 +121,6 @@ def _as_rows(estimator, X, lengths, parts, function):
         )
     rows = check_columns(X, parts.n_columns, function)
     return (rows if np.ndim(X) == 1 else X), None, rows
-
-
-def _width(parts):
-    return parts.n_columns
 
 
 def _labelled(estimator, X, lengths, parts, function):
@@ -186,13 +185,13 @@ def _draw_ellipses(ax, found, weights, numbers, n_std):
         radii = n_std * np.sqrt(np.maximum(values, 0.0))
         angle = np.degrees(np.arctan2(vectors[1, 1], vectors[0, 1]))
         shade = style.color(k)
-        ax.add_patch(
-            Ellipse(
-                mean, 2 * radii[1], 2 * radii[0], angle=angle, zorder=2, linewidth=1.4,
-                facecolor=(*shade, 0.03 + 0.22 * share[i]),
-                edgecolor=(*shade, 0.25 + 0.75 * np.sqrt(share[i])),
-            )  # fmt: skip
-        )
+        is_there = share[i] > _ALMOST_NONE
+        ellipse = Ellipse(
+            mean, 2 * radii[1], 2 * radii[0], angle=angle, zorder=2,
+            facecolor=(*shade, 0.25 * share[i]), edgecolor=(*shade, 0.2 + 0.8 * np.sqrt(share[i])),
+            linewidth=1.4 if is_there else 0.6, linestyle="-" if is_there else ":",
+        )  # fmt: skip
+        ax.add_patch(ellipse)
         reach = n_std * np.sqrt(np.maximum(np.diag(covariance), 0.0))
         ends += [mean - reach, mean + reach]
     ax.update_datalim(np.array(ends))
@@ -205,14 +204,15 @@ def _draw_means(ax, found, points, weights):
     from matplotlib.patheffects import withStroke
 
     share = _darkness(weights)
+    seen = share > _ALMOST_NONE
+    owners, points, areas = found.owners[seen], points[seen], 80.0 * share[seen]
     ax.scatter(
-        points[:, 0], points[:, 1], s=6.0 + 74.0 * share, c=style.colors(found.owners.max() + 1)[
-            found.owners
-        ], edgecolors="white", linewidths=0.8, zorder=3,
+        points[:, 0], points[:, 1], s=areas, c=style.colors(owners.max() + 1)[owners],
+        edgecolors="white", linewidths=0.8, zorder=3,
     )  # fmt: skip
-    for i, (k, point) in enumerate(zip(found.owners, points, strict=True)):
+    for k, point, area in zip(owners, points, areas, strict=True):
         text = ax.annotate(
-            str(k), point, xytext=(0.5 * np.sqrt(6.0 + 74.0 * share[i]) + 2.0, 2.0),
+            str(k), point, xytext=(0.5 * np.sqrt(area) + 2.0, 2.0),
             textcoords="offset points", fontsize="small", fontweight="bold", zorder=4,
             color=tuple(0.75 * part for part in style.color(k)), va="bottom",
         )  # fmt: skip
@@ -255,7 +255,7 @@ def _whole_ticks(axis):
 # Densities --------------------------------------------------------------------------------------
 
 
-def densities(model, X=None, *, column=0, columns=None, bins="auto", lengths=None, ax=None):
+def densities(model, X=None, *, column=0, columns=None, bins=None, lengths=None, ax=None):
     """The density of a column, with the share of each component, over a histogram of the data.
 
     The shares of the components add up to the density of the model, which integrates to one, as
@@ -272,9 +272,10 @@ def densities(model, X=None, *, column=0, columns=None, bins="auto", lengths=Non
     columns : tuple of two ints or str, optional
         Two columns: contours of their joint density, over the rows of the data, in place of
         ``column``.
-    bins : int, sequence or str, default="auto"
+    bins : int, sequence or str, optional
         The bins of the histogram of a continuous column, as :func:`numpy.histogram_bin_edges`
-        takes them.
+        takes them. By default so many that several components are told apart: twice the root of
+        the number of rows, and 100 at most.
     lengths : array-like of int, optional
         The lengths of the sequences in ``X``, for chains.
     ax : matplotlib.axes.Axes, optional
@@ -361,6 +362,8 @@ def _draw_density(ax, law, weights, values, bins, kind):
 
 
 def _bins(values, bins):
+    if bins is None:
+        bins = int(np.clip(2 * np.sqrt(len(values)), 5, 100))
     edges = np.histogram_bin_edges(values, bins=bins)
     # Few far values make very many bins, which would take long and show nothing.
     return edges if len(edges) <= 201 else np.linspace(edges[0], edges[-1], 201)
@@ -394,8 +397,13 @@ def _draw_curves(ax, grid, parts, kind, marks):
     ax.plot(grid, parts.sum(axis=0), marks, color=style.INK, linewidth=1.6, markersize=3,
             label="all", zorder=3)  # fmt: skip
     ax.margins(x=0)
-    if n > 1 or ax.get_legend_handles_labels()[1][0] != "all":
-        ax.legend(frameon=False, fontsize="small")
+    handles, names = ax.get_legend_handles_labels()
+    if len(names) > 1:
+        # Bars come after lines otherwise.
+        order = sorted(range(len(names)), key=lambda i: names[i] != "data")
+        ax.legend(
+            [handles[i] for i in order], [names[i] for i in order], frameon=False, fontsize="small"
+        )
 
 
 def _draw_joint(ax, functions, laws, weights, numbers, rows, labels):

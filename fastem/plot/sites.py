@@ -71,19 +71,22 @@ def divergences(models, *, labels=None, ax=None):
 def _draw_matrix(ax, table, rows, columns, what):
     """An image with its values, light for small ones; what is infinite is grey."""
     from matplotlib import colormaps
+    from matplotlib.colors import PowerNorm
 
     finite = np.isfinite(table)
     top = table[finite].max() if finite.any() else 0.0
     cmap = colormaps["Blues"].with_extremes(bad="#c8ccd1")
     image = ax.imshow(
-        np.where(finite, table, np.nan), cmap=cmap, vmin=0.0, vmax=top if top > 0 else 1.0,
+        np.where(finite, table, np.nan), cmap=cmap,
+        # Small divergences are told apart beside large ones.
+        norm=PowerNorm(0.5, vmin=0.0, vmax=top if top > 0 else 1.0),
         aspect="auto" if max(table.shape) > 2 * min(table.shape) else "equal",
     )  # fmt: skip
     if max(table.shape) <= _MOST_WITH_VALUES:
         for (i, j), value in np.ndenumerate(table):
             shade = image.cmap(image.norm(value)) if finite[i, j] else cmap.get_bad()
             ax.text(
-                j, i, f"{value:.2g}" if finite[i, j] else "∞", ha="center", va="center",
+                j, i, _short(value), ha="center", va="center",
                 fontsize="small", color=style.text_color(shade),
             )  # fmt: skip
     else:
@@ -94,6 +97,13 @@ def _draw_matrix(ax, table, rows, columns, what):
     if max(map(len, columns)) * len(columns) > 40:
         ax.tick_params(axis="x", labelrotation=90)
     return image
+
+
+def _short(value):
+    """A number of few characters."""
+    if not np.isfinite(value):
+        return "∞"
+    return f"{value:.0f}" if 99.5 <= value < 1e5 else f"{value:.2g}"
 
 
 def _finish_matrix(ax, x_label, y_label):
@@ -172,7 +182,7 @@ def _frame(ax, partners):
     from matplotlib.patches import Rectangle
 
     for h, partner in enumerate(partners):
-        ax.add_patch(
-            Rectangle((partner - 0.5, h - 0.5), 1, 1, fill=False, edgecolor=style.color(1),
-                      linewidth=2.5, clip_on=False)  # fmt: skip
-        )
+        corner = partner - 0.5, h - 0.5
+        frame = Rectangle(corner, 1, 1, fill=False, edgecolor=style.color(1), linewidth=2.5)
+        frame.set_clip_on(False)
+        ax.add_patch(frame)
