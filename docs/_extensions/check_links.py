@@ -1,4 +1,4 @@
-"""``python docs/_extensions/check_links.py FOLDER``: do all links within a built site lead somewhere?
+"""``python docs/_extensions/check_links.py FOLDER``: do the links within a built site lead anywhere?
 
 Every ``href`` and ``src`` that is not on another site has to be a file, and every anchor an ``id``
 of that file. Exits with 1 and a list of those that are not.
@@ -28,7 +28,8 @@ class Page(HTMLParser):
 
 def broken_links(folder):
     """Pairs of a page and a link in it that leads nowhere, and how many links there are."""
-    pages = {path.resolve(): Page(path) for path in folder.rglob("*.html")}
+    files = [path for path in folder.rglob("*.html") if "_static" not in path.parts]
+    pages = {path.resolve(): Page(path) for path in files}
     broken, count = [], 0
     for path, page in pages.items():
         for link in sorted(page.links):

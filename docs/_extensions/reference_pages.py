@@ -55,6 +55,8 @@ SCIKIT_LEARNS = {"get_metadata_routing", "get_params", "set_params", "set_output
 def setup(app):
     app.connect("config-inited", _write_pages)
     app.connect("source-read", _insert_tables)
+    # Its text follows from the table of names, which Sphinx does not watch.
+    app.connect("env-get-outdated", lambda *_: ["reference"])
     return {"parallel_read_safe": True}
 
 

@@ -7,8 +7,13 @@ import fastem
 
 data = nile.load_pandas().data
 flow = data["volume"].to_numpy()[:, None]
-known = ("transition_matrices", "observation_matrices")
-level = fastem.KalmanFilter([[1.0]], [[1.0]], fixed=known).fit(flow)
+given = {
+    "transition_matrices": [[1.0]],
+    "observation_matrices": [[1.0]],
+    "initial_state_mean": [0.0],
+    "initial_state_covariance": [[1e7]],
+}
+level = fastem.KalmanFilter(**given, fixed=tuple(given), tol=1e-8, max_iter=2000).fit(flow)
 
 figure, axes = plt.subplots(figsize=(7.2, 3.4))
 fastem.plot.bands(level, flow, steps=10, times=data["year"].to_numpy(), ax=axes)
