@@ -34,7 +34,7 @@ exclude_patterns = ["_build", "_extensions", "gallery", "pictures", "**/backrefe
 
 # Headings can be linked to, and mathematics is written, as on GitHub.
 myst_heading_anchors = 4
-myst_enable_extensions = ["dollarmath", "attrs_block"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_dmath_double_inline = True
 
 html_theme = "pydata_sphinx_theme"
@@ -54,8 +54,6 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": ["sphinx-version"],
-    "pygments_light_style": "tango",
-    "pygments_dark_style": "github-dark",
 }
 # Pages without others beside them have nothing to show in the first column.
 html_sidebars = {"index": [], "changelog": []}

@@ -65,7 +65,7 @@ def _insert_tables(app, page, source):
         text = "\n\n".join(_table(title, names) for title, names in sections())
         modules = "\n".join(f"fastem.{name} <reference/fastem.{name}>" for name in developers())
         text += "\n\n## For developers\n\n" + _DEVELOPERS
-        text += f"\n\n```{{toctree}}\n:maxdepth: 1\n\n{modules}\n```"
+        text += f"\n\n```{{toctree}}\n:maxdepth: 1\n:caption: For developers\n\n{modules}\n```"
         source[0] = source[0].replace("<!-- public names -->", text)
 
 
@@ -106,11 +106,19 @@ def sections():
 
 
 def developers():
-    """The modules for developers that say what is public in them."""
-    return [
-        name for name in fastem.MODULES
-        if name in FOR_DEVELOPERS and getattr(getattr(fastem, name), "__all__", ())
-    ]  # fmt: skip
+    """The modules for developers, each with the public names that are not shown elsewhere."""
+    shown = {id(found(name)) for _, names in sections() for name in names}
+    modules = {}
+    for package in fastem.MODULES:
+        module = getattr(fastem, package)
+        names = [
+            name for name in getattr(module, "__all__", ())
+            if package in FOR_DEVELOPERS and id(getattr(module, name)) not in shown
+        ]  # fmt: skip
+        shown.update(id(getattr(module, name)) for name in names)
+        if names:
+            modules[package] = names
+    return modules
 
 
 def found(name):
@@ -152,7 +160,7 @@ def _table(title, names):
     rows = "\n".join(f"   ~{name}" for name in names)
     return (
         f"## {title}\n\n```{{eval-rst}}\n.. autosummary::\n   :nosignatures:\n\n{rows}\n```\n\n"
-        f"```{{toctree}}\n:hidden:\n:maxdepth: 1\n\n{pages}\n```"
+        f"```{{toctree}}\n:hidden:\n:caption: {title}\n\n{pages}\n```"
     )
 
 
@@ -160,7 +168,7 @@ def _write_pages(app, config):
     folder = Path(app.srcdir) / "reference"
     folder.mkdir(exist_ok=True)
     texts = {name: _page(name) for _, names in sections() for name in names}
-    texts |= {f"fastem.{name}": _module(name) for name in developers()}
+    texts |= {f"fastem.{name}": _module(name, names) for name, names in developers().items()}
     for old in folder.glob("*.rst"):
         if old.stem not in texts:
             old.unlink()
@@ -196,11 +204,11 @@ def _class(name, kind):
             yield from ("", f".. {directive}:: {name}.{member}")
 
 
-def _module(package):
+def _module(package, names):
     module = getattr(fastem, package)
     title = f"fastem.{package}"
     lines = [title, "=" * len(title), "", inspect.cleandoc(module.__doc__), ""]
-    for name in module.__all__:
+    for name in names:
         value = getattr(module, name)
         full = f"{title}.{name}"
         if inspect.isclass(value):
