@@ -1,4 +1,4 @@
-"""``python docs/_extensions/check_links.py FOLDER``: do the links within a built site lead anywhere?
+"""``python docs/_extensions/check_links.py FOLDER``: do links within a built site lead anywhere?
 
 Every ``href`` and ``src`` that is not on another site has to be a file, and every anchor an ``id``
 of that file. Exits with 1 and a list of those that are not.

@@ -30,6 +30,13 @@ TITLES = {
 #: Classes of objects that methods return, in packages that do not export them.
 RETURNED = {"hmm": ["stream.StateFilter"], "kalman": ["stream.KalmanStream"]}
 
+#: What is reached through a method or another package, and in no table.
+BESIDES = {
+    "Streams of single observations": [
+        "learner.Learner", "learner.PredictingLearner", "river.Clusterer", "river.AnomalyDetector",
+    ],
+}  # fmt: skip
+
 #: Modules for those who change fastem or add a model to it.
 FOR_DEVELOPERS = {
     "algebra", "base", "data", "drift", "kernels", "learning_rate", "matching", "model",
@@ -103,6 +110,8 @@ def sections():
     for package in fastem.MODULES:
         if package not in packages and package not in FOR_DEVELOPERS and (names := others(package)):
             yield TITLES.get(package, f"fastem.{package}"), names
+    for title, names in BESIDES.items():
+        yield title, [f"fastem.{name}" for name in names]
 
 
 def developers():

@@ -22,6 +22,8 @@ figure, axes = plt.subplots(figsize=(7.2, 3.2))
 for label, values in scores.items():
     axes.plot(500 * np.arange(2, 300), values, label=label.replace("`", ""), linewidth=1.2)
 axes.axvline(75_000, color="gray", linestyle=":")
-axes.annotate("the data shift", (75_000, -4.85), xytext=(-6, 0), ha="right", textcoords="offset points")
+axes.annotate(
+    "the data shift", (75_000, -4.85), xytext=(-6, 0), ha="right", textcoords="offset points"
+)
 axes.set(xlabel="observations", ylabel="log-likelihood of new rows", ylim=(-5, -3.3))
 axes.legend(loc="lower right")
