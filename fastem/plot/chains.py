@@ -9,7 +9,7 @@ import numpy as np
 
 from ..data.sequences import as_sequences, is_sequence_stream
 from . import style
-from .fitted import CHAINS, column_number, copied, names_of, state_shares
+from .fitted import CHAINS, column_number, copied, is_series, names_of, state_shares
 
 __all__ = ["states", "transitions"]
 
@@ -86,7 +86,7 @@ def one_sequence(estimator, X, lengths, sequence, function):
             f"fastem.plot.{function} takes data as an array or a list of sequences; got a stream: "
             "draw one of its sequences."
         )
-    if np.ndim(X) == 1 and not isinstance(X, (list, tuple)):
+    if is_series(X):
         X = np.asarray(X)[:, None]
     if hasattr(estimator, "_as_read"):
         X, lengths = estimator._as_read(X, lengths)
