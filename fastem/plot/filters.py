@@ -104,6 +104,8 @@ def bands(
     label = names[column] if of == "states" or not names[column].startswith("column ") else (
         "observation" if len(names) == 1 else f"observation {column}"
     )  # fmt: skip
+    if times.dtype.kind == "M":
+        style.show_dates(ax)
     return style.finish(ax, name_of_times(given, times), label)
 
 
@@ -188,11 +190,11 @@ def _times(times, X, found, steps):
 
 def _later(index, steps):
     """The dates after those of a pandas index that has a calendar, such as months."""
-    index = getattr(index, "array", index)
+    given, index = index, getattr(index, "array", index)
     if hasattr(index, "to_timestamp"):
         dates = [(index[-1] + number).to_timestamp() for number in range(1, steps + 1)]
     elif hasattr(index, "tz"):
-        frequency = index.freq or _frequency_of(index)
+        frequency = getattr(given, "freq", None) or _frequency_of(given)
         if frequency is None:
             return None
         dates = [calendar_of(index)[-1] + number * frequency for number in range(1, steps + 1)]

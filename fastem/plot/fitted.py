@@ -70,7 +70,7 @@ def copied(model, kinds, what, function):
 def estimator_of(model, function):
     """The estimator that was given, or the one that a learner has made so far."""
     if isinstance(model, Learner):
-        return model.model
+        return model.model()
     if isinstance(model, type):
         raise TypeError(
             f"fastem.plot.{function} takes a fitted model; got the class {model.__name__} itself. "

@@ -345,7 +345,7 @@ def _draw_density(ax, law, weights, values, bins, kind):
     grid = np.linspace(*style.limits_around(low, high, 0.02), 600)
     # Narrow components need points of their own.
     quantiles = shown.quantiles(np.linspace(1e-4, 1 - 1e-4, 101)).ravel()
-    borders = shown.borders()
+    borders = shown.borders(1e-6 * (grid[-1] - grid[0]))
     borders = borders[(grid[0] <= borders) & (borders <= grid[-1])]
     grid = np.unique(np.concatenate([grid, quantiles[np.isfinite(quantiles)], borders]))
     parts = weights[:, None] * law.densities(grid)
@@ -359,7 +359,7 @@ def _draw_density(ax, law, weights, values, bins, kind):
     _draw_curves(ax, grid, parts, kind, "-")
     total = parts.sum(axis=0)
     # A density can be infinite at an end of the support.
-    usual = np.quantile(total, 0.99)
+    usual = np.quantile(np.interp(np.linspace(grid[0], grid[-1], 600), grid, total), 0.99)
     if total.max() > 5 * max(usual, top):
         ax.set_ylim(0.0, 1.5 * max(usual, top))
 

@@ -19,7 +19,7 @@ SEEN = np.array(KF.sample(10, random_state=0)[1])
 @pytest.mark.parametrize(
     ("draw", "error", "message"),
     [
-        (lambda: plot.components(KF), TypeError, "draws mixtures and hidden Markov models; got a Ka"),
+        (lambda: plot.components(KF), TypeError, "hidden Markov models; got a Ka"),
         (lambda: plot.components(given.poisson_mixture()), TypeError, "plot.densities draws"),
         (lambda: plot.components("model"), TypeError, "fitted estimator of fastem; got str"),
         (lambda: plot.components(fastem.GaussianMixture), TypeError, "fit it first"),

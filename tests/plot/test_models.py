@@ -25,7 +25,10 @@ def fitted():
     mixtures = {
         **{f"gaussian-{t}": (fastem.GaussianMixture(3, covariance_type=t), ROWS) for t in types},
         **{
-            f"bayesian-{t}": (fastem.BayesianGaussianMixture(n_components=4, covariance_type=t), ROWS)
+            f"bayesian-{t}": (
+                fastem.BayesianGaussianMixture(n_components=4, covariance_type=t),
+                ROWS,
+            )
             for t in types
         },
         "one-component": (fastem.GaussianMixture(1), ROWS),
@@ -160,7 +163,8 @@ def test_missing_values_and_learners():
     plot.densities(model, series, ax=pyplot.figure().gca())
     ax = plot.components(model, series, ax=pyplot.figure().gca())
     assert len(ax.collections[0].get_offsets()) == 110
-    learner = fastem.GaussianMixture(2, random_state=0, drift_alarm=0.01).learner()
+    learner = fastem.GaussianMixture(2, random_state=0, drift_alarm=0.01)
+    learner = learner.partial_fit(ROWS).learner()
     for row in ROWS:
         learner.learn_one(row)
     assert isinstance(plot.drift(learner), Axes)
