@@ -9,7 +9,7 @@ import numpy as np
 
 from ..data.sequences import as_sequences, is_sequence_stream
 from . import style
-from .fitted import CHAINS, column_number, copied, names_of, state_shares
+from .fitted import CHAINS, column_number, copied, is_series, names_of, state_shares
 
 __all__ = ["states", "transitions"]
 
@@ -74,6 +74,8 @@ def states(model, X, lengths=None, *, sequence=0, column=0, times=None, ax=None)
     labelled = _draw_path(ax, edges, path[first:last])
     _make_room(ax, series, _legend(ax, path[first:last], labelled))
     ax.set_xlim(edges[0], edges[-1])
+    if times.dtype.kind == "M":
+        style.show_dates(ax)
     return style.finish(ax, name_of_times(given, times), names[column])
 
 
@@ -86,7 +88,7 @@ def one_sequence(estimator, X, lengths, sequence, function):
             f"fastem.plot.{function} takes data as an array or a list of sequences; got a stream: "
             "draw one of its sequences."
         )
-    if np.ndim(X) == 1 and not isinstance(X, (list, tuple)):
+    if is_series(X):
         X = np.asarray(X)[:, None]
     if hasattr(estimator, "_as_read"):
         X, lengths = estimator._as_read(X, lengths)
@@ -312,7 +314,7 @@ def transitions(model, *, labels=None, least=0.01, ax=None):
             ends.append(_on_curve(curve, np.linspace(0, 1, 21)))
         else:
             curve = _bow(points, radii, i, j)
-            path, places = Path(curve, [1, 3, 3]), _on_curve(curve, np.linspace(0.25, 0.75, 11))
+            path, places = Path(curve, [1, 3, 3]), _on_curve(curve, np.linspace(0.25, 0.65, 9))
         _draw_arrow(ax, path, style.color(i), transmat[i, j])
         if len(drawn) <= _MOST_LABELS:
             at = _free_place(places, taken)
