@@ -79,6 +79,7 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "show_signature": False,
     "min_reported_time": 1e9,
+    "capture_repr": (),
     "thumbnail_size": (400, 280),
     "image_srcset": ["2x"],
 }
