@@ -111,6 +111,11 @@ class BaseVariationalHMM(BaseHMM):
         hyper = [f"{name}_{which}_" for name in names for which in ("prior", "posterior")]
         return (*hyper, *self._plug_in_attributes())
 
+    _module_of_hmmlearn = "hmmlearn.vhmm"
+
+    def _travelling(self):
+        return {name: name for name in self._parameter_attributes()}
+
     def _set_model(self, model):
         emissions, shown = self._emissions_of(model), {}
         for which, values in (("prior", model.prior), ("posterior", model.posterior)):

@@ -423,6 +423,9 @@ def recorded_class(base):
 
 
 def assert_same(ours, theirs):
+    if isinstance(ours, np.ndarray) and isinstance(theirs, list):
+        # A row that is drawn.
+        theirs = np.array(theirs)
     assert type(ours) is type(theirs) or np.ndim(ours) == np.ndim(theirs) == 0
     if isinstance(ours, dict):
         assert list(ours) == list(theirs)
