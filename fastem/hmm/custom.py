@@ -43,6 +43,8 @@ HOOKS = frozenset({
     "_needs_sufficient_statistics_for_covars", "_get_n_fit_scalars_per_param", "_do_estep",
     "_do_mstep", "_estep_begin", "_compute_lower_bound", "_fit_log", "_fit_scaling",
     "_compute_posteriors_log", "_compute_posteriors_scaling", "_decode_viterbi",
+    # Of variational models.
+    "_compute_subnorm_likelihood", "_compute_subnorm_log_likelihood",
 })  # fmt: skip
 
 #: Methods of hmmlearn's that nothing here calls.

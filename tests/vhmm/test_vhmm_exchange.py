@@ -54,3 +54,15 @@ def test_a_model_of_hmmlearn_comes_here(name, settings):
     unfitted = getattr(vhmm, name).from_hmmlearn(type(theirs)(3, tol=0.5))
     assert (unfitted.n_components, unfitted.tol) == (3, 0.5)
     assert type(unfitted.to_hmmlearn()) is type(theirs)
+
+
+@pytest.mark.parametrize("hook", ["_do_mstep", "_compute_subnorm_log_likelihood", "_estep_begin"])
+def test_a_hook_is_not_ignored_in_silence(hook):
+    X = data("VariationalGaussianHMM")
+    model = vhmm.VariationalGaussianHMM(2, random_state=0, n_iter=3).fit(X)
+    setattr(model, hook, lambda *arguments: None)
+    for call in (model.fit, model.partial_fit, model.score, model.predict):
+        with pytest.raises(TypeError, match=f"overrides {hook}.*hmmlearn.vhmm.VariationalG"):
+            call(X)
+    with pytest.raises(TypeError, match="overrides"):
+        model.sample(3)
