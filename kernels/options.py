@@ -141,6 +141,17 @@ def compiled_for(kernel, *arguments):
     return kernel.compile(tuple(map(typeof, arguments)))
 
 
+def limited_to(kernel, *arguments):
+    """The kernel, compiled for arguments of such types, and from now on for no others.
+
+    A call is the check of its arguments: of others it raises ``TypeError``. Numba finds the types
+    of arrays in C, many times as fast as Python can look at them.
+    """
+    kernel.compile(tuple(map(typeof, arguments)))
+    kernel.disable_compile()
+    return kernel
+
+
 def inlined(function):
     """Decorate a helper that only kernels call; its body is put into theirs before compiling.
 

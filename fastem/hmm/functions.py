@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -12,16 +12,19 @@ from .. import checks
 from ..data.sequences import check_lengths
 from ..kernels.hmm.given import (
     FINE,
+    NOT_DONE,
     WRONG_START,
     WRONG_TRANSITIONS,
     WRONG_VALUES,
+    decode_at_once,
     decode_given,
+    forward_at_once,
     forward_given,
     sample_given,
     smooth_given,
 )
 from ..kernels.hmm.usages import absorbing_usages, fixed_length_usages
-from ..kernels.options import compiled_for
+from ..kernels.options import limited_to
 from ..lengths import Lengths
 from ..parallel import in_order
 
@@ -29,10 +32,13 @@ __all__ = ["ExpectedTransitions", "Forward", "ForwardBackward", "Occupancies", "
            "expected_transitions", "forward", "forward_backward", "occupancies", "sample_states",
            "viterbi"]  # fmt: skip
 
-_DOUBLE = np.dtype(float)
+_DOUBLE, _INTEGER = np.dtype(float), np.dtype(np.int64)
 # States times steps of the sequences that a thread takes at a time.
 _RUN_ENTRIES = 2**16
 _MOST_RUNS = 64
+
+# Looking up attributes of modules takes a tenth of a call of ten steps.
+_ARRAY, _empty, _tuple = np.ndarray, np.empty, tuple.__new__
 
 
 class Forward(NamedTuple):
@@ -127,14 +133,19 @@ def forward(log_likelihoods, startprob, transmat, lengths=None, *, n_jobs=None) 
     array([[0.818, 0.182],
            [0.174, 0.826]])
     """
-    if lengths is None and _are_plain(log_likelihoods, startprob, transmat):
-        x, score = log_likelihoods, np.empty(1)
-        filtered, log_scales = np.empty(x.shape), np.empty(len(x))
-        problem = _code_of(forward_given)(
-            x, _length(len(x)), startprob, transmat, False, filtered, log_scales, score
-        )
-        if problem == FINE:
-            return Forward(score.item(), filtered, log_scales)
+    if (
+        lengths is None
+        and type(log_likelihoods) is type(startprob) is type(transmat) is _ARRAY
+        and log_likelihoods.dtype is _DOUBLE
+    ):
+        # For a few rows, anything more in Python would take longer than the recursion.
+        try:
+            filtered, log_scales = _empty(log_likelihoods.shape), _empty(len(log_likelihoods))
+            score = _at_once.forward(log_likelihoods, startprob, transmat, filtered, log_scales)
+        except TypeError:  # read-only, or rows that do not lie one after another
+            score = NOT_DONE
+        if score == score:
+            return _tuple(Forward, (score, filtered, log_scales))
     x, start, matrix, runs = _checked(log_likelihoods, startprob, transmat, lengths)
     filtered, log_scales = np.empty(x.shape), np.empty(len(x))
 
@@ -252,12 +263,18 @@ def viterbi(log_likelihoods, startprob, transmat, lengths=None, *, n_jobs=None) 
     >>> functional.viterbi(log_likelihoods, [0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]]).states
     array([0, 1])
     """
-    if lengths is None and _are_plain(log_likelihoods, startprob, transmat):
-        x, score = log_likelihoods, np.empty(1)
-        states = np.empty(len(x), dtype=np.int64)
-        problem = _code_of(decode_given)(x, _length(len(x)), startprob, transmat, states, score)
-        if problem == FINE:
-            return Viterbi(score.item(), states)
+    if (
+        lengths is None
+        and type(log_likelihoods) is type(startprob) is type(transmat) is _ARRAY
+        and log_likelihoods.dtype is _DOUBLE
+    ):
+        try:
+            states = _empty(len(log_likelihoods), _INTEGER)
+            score = _at_once.decode(log_likelihoods, startprob, transmat, states)
+        except TypeError:
+            score = NOT_DONE
+        if score == score:
+            return _tuple(Viterbi, (score, states))
     x, start, matrix, runs = _checked(log_likelihoods, startprob, transmat, lengths)
     states = np.empty(len(x), dtype=np.int64)
 
@@ -402,6 +419,26 @@ def _flags(absorbing, n_states):
 # What these have in common -----------------------------------------------------------------------
 
 
+class _AtOnce:
+    """Kernels for one sequence in arrays that are plain: a call is the check of their types.
+
+    They compare sizes, look at values and compute. Each is compiled when it is first used.
+    """
+
+    @cached_property
+    def forward(self):
+        table, row = np.ones((1, 1)), np.ones(1)
+        return limited_to(forward_at_once, table, row, table, table, row)
+
+    @cached_property
+    def decode(self):
+        table, row = np.ones((1, 1)), np.ones(1)
+        return limited_to(decode_at_once, table, row, table, np.ones(1, _INTEGER))
+
+
+_at_once = _AtOnce()
+
+
 def _smoothed(log_likelihoods, startprob, transmat, lengths, n_jobs):
     """Log-likelihoods, posteriors, and sums of those of first steps and of transitions."""
     x, start, matrix, runs = _checked(log_likelihoods, startprob, transmat, lengths)
@@ -465,44 +502,6 @@ def _checked(log_likelihoods, startprob, transmat, lengths, cut=True):
     if not cut:
         return x, start, matrix, [(slice(None), lengths, np.empty(len(lengths)))]
     return x, start, matrix, _runs(lengths, n_states)
-
-
-def _are_plain(x, start, matrix):
-    """Whether these are arrays as kernels take them, of sizes that agree.
-
-    For a few rows, looking at more would take longer than the recursion.
-    """
-    if not (type(x) is type(start) is type(matrix) is np.ndarray):
-        return False
-    n = len(start)
-    return (
-        x.dtype is start.dtype is matrix.dtype is _DOUBLE
-        and x.shape == (len(x), n)
-        and matrix.shape == (n, n)
-        and start.shape == (n,)
-        and len(x) > 0
-        and n > 0
-        and x.flags.carray
-        and start.flags.carray
-        and matrix.flags.carray
-    )
-
-
-@cache
-def _code_of(kernel):
-    """The machine code of a kernel for arrays that are plain."""
-    table, row, whole = np.ones((1, 1)), np.ones(1), np.ones(1, dtype=np.int64)
-    arguments = {
-        forward_given: (table, whole, row, table, False, table, row, row),
-        decode_given: (table, whole, row, table, whole, row),
-    }
-    return compiled_for(kernel, *arguments[kernel])
-
-
-@lru_cache(maxsize=64)
-def _length(n):
-    """The lengths of one sequence, which nobody changes."""
-    return np.array([n])
 
 
 def _runs(lengths, n_states):

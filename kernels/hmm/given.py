@@ -20,6 +20,9 @@ from .viterbi import viterbi_alone
 #: What ``check_given`` found.
 FINE, WRONG_VALUES, WRONG_START, WRONG_TRANSITIONS = 0, 1, 2, 3
 
+#: What is returned in place of a log-likelihood if something is wrong, or left to other kernels.
+NOT_DONE = np.nan
+
 # As ``numpy.isclose`` of a sum with one.
 _NEAR_ONE = 1e-5 + 1e-8
 
@@ -65,6 +68,20 @@ def check_given(log_likelihoods, startprob, transmat):
         if not (least >= 0.0 and abs(total - 1.0) <= _NEAR_ONE):
             return WRONG_TRANSITIONS
     return FINE if are_numbers(log_likelihoods) else WRONG_VALUES
+
+
+@inlined
+def fit_together(log_likelihoods, startprob, transmat, n_rows):
+    """Whether there is something, and sizes agree with each other and with rows for results."""
+    n_steps, n_states = log_likelihoods.shape
+    return (
+        n_steps > 0
+        and n_states > 0
+        and n_rows == n_steps
+        and startprob.shape[0] == n_states
+        and transmat.shape[0] == n_states
+        and transmat.shape[1] == n_states
+    )
 
 
 @kernel
@@ -346,6 +363,28 @@ def forward_given(
     return FINE
 
 
+@kernel
+def forward_at_once(log_likelihoods, startprob, transmat, filtered, log_scales):
+    """As ``forward_given`` for one sequence of a few rows, whose sizes are compared here.
+
+    Returns the log-likelihood, or ``NOT_DONE``. Each argument that Python passes takes as long as
+    a few steps do.
+    """
+    n_steps, n_states = log_likelihoods.shape
+    if not (
+        fit_together(log_likelihoods, startprob, transmat, filtered.shape[0])
+        and filtered.shape[1] == n_states
+        and log_scales.shape[0] == n_steps
+        and n_steps * n_states <= _FEW_ENTRIES
+        and check_given(log_likelihoods, startprob, transmat) == FINE
+    ):
+        return NOT_DONE
+    score, certain = forward_few(
+        log_likelihoods, 0, n_steps, startprob, transmat, filtered, log_scales
+    )
+    return score if certain else NOT_DONE
+
+
 # Forward and backward --------------------------------------------------------------------------
 
 
@@ -565,12 +604,15 @@ def _decode_few(log_start, log_a, log_b, first, n_steps, states, before):
     return top
 
 
-@kernel
-def decode_directly(log_likelihoods, lengths, startprob, transmat, states, scores):
-    """Likeliest paths of few states, or of few steps: log-likelihoods are read where they are.
+@inlined
+def is_direct(n_states, longest):
+    """Whether paths are found by ``decode_directly``."""
+    return n_states < _MANY_STATES or (n_states < 256 and longest < _FEW_STEPS)
 
-    Of equal predecessors the last is taken, and of equal ends the first.
-    """
+
+@kernel
+def logarithms_of(startprob, transmat):
+    """Logarithms as ``decode_one`` reads them."""
     n_states = startprob.shape[0]
     stride = n_states if n_states == 1 or n_states > 4 else 4
     log_start, log_a = np.empty(n_states), np.full(stride * stride, -np.inf)
@@ -578,18 +620,59 @@ def decode_directly(log_likelihoods, lengths, startprob, transmat, states, score
         log_start[i] = np.log(startprob[i])
         for j in range(n_states):
             log_a[j * stride + i] = np.log(transmat[i, j])
+    return log_start, log_a
+
+
+@inlined
+def room_for_predecessors(n_states, longest):
+    """An array for the predecessors of each step's states."""
     each = 1 if 1 < n_states <= 4 else n_states
-    before = np.empty(longest_of(lengths) * each, dtype=np.uint8)
+    return np.empty(longest * each, dtype=np.uint8)
+
+
+@kernel
+def decode_one(log_start, log_a, log_likelihoods, first, n_steps, states, before):
+    """The likeliest path of one sequence; returns its log-probability."""
+    n_states = log_start.shape[0]
+    if n_states == 2:
+        return _decode_two(log_start, log_a, log_likelihoods, first, n_steps, states, before)
+    if 2 < n_states <= 4:
+        return _decode_four(log_start, log_a, log_likelihoods, first, n_steps, states, before)
+    return _decode_few(log_start, log_a, log_likelihoods, first, n_steps, states, before)
+
+
+@kernel
+def decode_directly(log_likelihoods, lengths, startprob, transmat, states, scores):
+    """Likeliest paths of few states, or of few steps: log-likelihoods are read where they are.
+
+    Of equal predecessors the last is taken, and of equal ends the first.
+    """
+    log_start, log_a = logarithms_of(startprob, transmat)
+    before = room_for_predecessors(startprob.shape[0], longest_of(lengths))
     first = 0
     for s in range(lengths.shape[0]):
-        arguments = (log_start, log_a, log_likelihoods, first, lengths[s], states, before)
-        if n_states == 2:
-            scores[s] = _decode_two(*arguments)
-        elif 2 < n_states <= 4:
-            scores[s] = _decode_four(*arguments)
-        else:
-            scores[s] = _decode_few(*arguments)
+        scores[s] = decode_one(
+            log_start, log_a, log_likelihoods, first, lengths[s], states, before
+        )
         first += lengths[s]
+
+
+@kernel
+def decode_at_once(log_likelihoods, startprob, transmat, states):
+    """As ``decode_given`` for one sequence of few states or steps; sizes are compared here.
+
+    Returns the log-probability, or ``NOT_DONE``.
+    """
+    n_steps, n_states = log_likelihoods.shape
+    if not (
+        fit_together(log_likelihoods, startprob, transmat, states.shape[0])
+        and is_direct(n_states, n_steps)
+        and check_given(log_likelihoods, startprob, transmat) == FINE
+    ):
+        return NOT_DONE
+    log_start, log_a = logarithms_of(startprob, transmat)
+    before = room_for_predecessors(n_states, n_steps)
+    return decode_one(log_start, log_a, log_likelihoods, 0, n_steps, states, before)
 
 
 @kernel
@@ -599,7 +682,7 @@ def decode_given(log_likelihoods, lengths, startprob, transmat, states, scores):
     if problem != FINE:
         return problem
     n_states = startprob.shape[0]
-    if n_states < _MANY_STATES or (n_states < 256 and longest_of(lengths) < _FEW_STEPS):
+    if is_direct(n_states, longest_of(lengths)):
         decode_directly(log_likelihoods, lengths, startprob, transmat, states, scores)
         return FINE
     chain = chain_of(startprob, transmat)
