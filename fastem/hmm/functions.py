@@ -38,7 +38,7 @@ _RUN_ENTRIES = 2**16
 _MOST_RUNS = 64
 
 # Looking up attributes of modules takes a tenth of a call of ten steps.
-_ARRAY, _empty, _tuple = np.ndarray, np.empty, tuple.__new__
+_ARRAY, _contiguous, _empty, _tuple = np.ndarray, np.ascontiguousarray, np.empty, tuple.__new__
 
 
 class Forward(NamedTuple):
@@ -133,16 +133,15 @@ def forward(log_likelihoods, startprob, transmat, lengths=None, *, n_jobs=None) 
     array([[0.818, 0.182],
            [0.174, 0.826]])
     """
-    if (
-        lengths is None
-        and type(log_likelihoods) is type(startprob) is type(transmat) is _ARRAY
-        and log_likelihoods.dtype is _DOUBLE
-    ):
+    if lengths is None and type(log_likelihoods) is _ARRAY and log_likelihoods.dtype is _DOUBLE:
         # For a few rows, anything more in Python would take longer than the recursion.
         try:
-            filtered, log_scales = _empty(log_likelihoods.shape), _empty(len(log_likelihoods))
-            score = _at_once.forward(log_likelihoods, startprob, transmat, filtered, log_scales)
-        except TypeError:  # read-only, or rows that do not lie one after another
+            x = _contiguous(log_likelihoods)
+            filtered, log_scales = _empty(x.shape), _empty(len(x))
+            score = _at_once.forward(
+                x, _contiguous(startprob), _contiguous(transmat), filtered, log_scales
+            )
+        except (TypeError, ValueError):  # no arrays of doubles of these dimensions
             score = NOT_DONE
         if score == score:
             return _tuple(Forward, (score, filtered, log_scales))
@@ -263,15 +262,12 @@ def viterbi(log_likelihoods, startprob, transmat, lengths=None, *, n_jobs=None) 
     >>> functional.viterbi(log_likelihoods, [0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]]).states
     array([0, 1])
     """
-    if (
-        lengths is None
-        and type(log_likelihoods) is type(startprob) is type(transmat) is _ARRAY
-        and log_likelihoods.dtype is _DOUBLE
-    ):
+    if lengths is None and type(log_likelihoods) is _ARRAY and log_likelihoods.dtype is _DOUBLE:
         try:
-            states = _empty(len(log_likelihoods), _INTEGER)
-            score = _at_once.decode(log_likelihoods, startprob, transmat, states)
-        except TypeError:
+            x = _contiguous(log_likelihoods)
+            states = _empty(len(x), _INTEGER)
+            score = _at_once.decode(x, _contiguous(startprob), _contiguous(transmat), states)
+        except (TypeError, ValueError):
             score = NOT_DONE
         if score == score:
             return _tuple(Viterbi, (score, states))
@@ -427,13 +423,18 @@ class _AtOnce:
 
     @cached_property
     def forward(self):
-        table, row = np.ones((1, 1)), np.ones(1)
-        return limited_to(forward_at_once, table, row, table, table, row)
+        return limited_to(forward_at_once, *self._given, np.ones((1, 1)), np.ones(1))
 
     @cached_property
     def decode(self):
-        table, row = np.ones((1, 1)), np.ones(1)
-        return limited_to(decode_at_once, table, row, table, np.ones(1, _INTEGER))
+        return limited_to(decode_at_once, *self._given, np.ones(1, _INTEGER))
+
+    @property
+    def _given(self):
+        given = np.ones((1, 1)), np.ones(1), np.ones((1, 1))
+        for array in given:
+            array.flags.writeable = False
+        return given
 
 
 _at_once = _AtOnce()

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import simd
 from ..log_space import log_backward, log_forward
-from ..options import inlined, kernel
+from ..options import brief_kernel, inlined, kernel
 from .backward import backward_alone, posteriors_alone
 from .chain import SMALL, Chain, log_matrix, padded_states, set_chain
 from .emissions import LEAST
@@ -32,6 +32,8 @@ _BLOCK_STEPS = 64
 
 # Up to so many entries nothing is allocated: it would take longer than the recursion.
 _FEW_ENTRIES = 1024
+# Up to so many a path is found in microseconds.
+_MANY_ENTRIES = 8192
 # Paths: of more states vectors are faster, but for a few steps.
 _MANY_STATES = 8
 _FEW_STEPS = 64
@@ -363,7 +365,7 @@ def forward_given(
     return FINE
 
 
-@kernel
+@brief_kernel
 def forward_at_once(log_likelihoods, startprob, transmat, filtered, log_scales):
     """As ``forward_given`` for one sequence of a few rows, whose sizes are compared here.
 
@@ -533,9 +535,11 @@ def _decode_two(log_start, log_a, log_b, first, n_steps, states, before):
         before[t] = from0 + 2 * from1
     top = max(d0, d1)
     j = 0 if d0 >= d1 else 1
-    for t in range(n_steps - 1, -1, -1):
+    for t in range(n_steps - 1, 0, -1):
+        came = before[t]  # which may lie where the state is put
         states[first + t] = j
-        j = (before[t] >> j) & 1
+        j = (came >> j) & 1
+    states[first] = j
     return top
 
 
@@ -567,11 +571,13 @@ def _decode_four(log_start, log_a, log_b, first, n_steps, states, before):
         top, j = d2, 2
     if d3 > top:
         top, j = d3, 3
-    for t in range(n_steps - 1, -1, -1):
+    for t in range(n_steps - 1, 0, -1):
         # If nothing is possible, a state that there is not may be equal to the others.
         j = min(j, last)
+        came = before[t]
         states[first + t] = j
-        j = (before[t] >> (2 * j)) & 3
+        j = (came >> (2 * j)) & 3
+    states[first] = min(j, last)
     return top
 
 
@@ -615,12 +621,12 @@ def logarithms_of(startprob, transmat):
     """Logarithms as ``decode_one`` reads them."""
     n_states = startprob.shape[0]
     stride = n_states if n_states == 1 or n_states > 4 else 4
-    log_start, log_a = np.empty(n_states), np.full(stride * stride, -np.inf)
+    logarithms = np.full(stride * (stride + 1), -np.inf)
     for i in range(n_states):
-        log_start[i] = np.log(startprob[i])
+        logarithms[i] = np.log(startprob[i])
         for j in range(n_states):
-            log_a[j * stride + i] = np.log(transmat[i, j])
-    return log_start, log_a
+            logarithms[(j + 1) * stride + i] = np.log(transmat[i, j])
+    return logarithms[:n_states], logarithms[stride:]
 
 
 @inlined
@@ -658,19 +664,33 @@ def decode_directly(log_likelihoods, lengths, startprob, transmat, states, score
 
 
 @kernel
+def decode_by_vectors(chain, log_likelihoods, first, n_steps, log_b, states):
+    """The likeliest path of one sequence of many states; returns its log-probability."""
+    pad(log_likelihoods, first, n_steps, padded_states(chain.n_states), log_b)
+    return viterbi_alone(chain, n_steps, log_b, states[first : first + n_steps])
+
+
+@brief_kernel
 def decode_at_once(log_likelihoods, startprob, transmat, states):
-    """As ``decode_given`` for one sequence of few states or steps; sizes are compared here.
+    """As ``decode_given`` for one sequence that is not long, whose sizes are compared here.
 
     Returns the log-probability, or ``NOT_DONE``.
     """
     n_steps, n_states = log_likelihoods.shape
     if not (
         fit_together(log_likelihoods, startprob, transmat, states.shape[0])
-        and is_direct(n_states, n_steps)
+        and n_steps * n_states <= _MANY_ENTRIES
         and check_given(log_likelihoods, startprob, transmat) == FINE
     ):
         return NOT_DONE
+    if not is_direct(n_states, n_steps):
+        chain = chain_of(startprob, transmat)
+        log_b = np.empty((n_steps + 16) * padded_states(n_states))
+        return decode_by_vectors(chain, log_likelihoods, 0, n_steps, log_b, states)
     log_start, log_a = logarithms_of(startprob, transmat)
+    if n_steps <= _FEW_STEPS and 1 < n_states <= 4:
+        # Where states will be, there is room for the predecessors.
+        return decode_one(log_start, log_a, log_likelihoods, 0, n_steps, states, states)
     before = room_for_predecessors(n_states, n_steps)
     return decode_one(log_start, log_a, log_likelihoods, 0, n_steps, states, before)
 
@@ -686,14 +706,11 @@ def decode_given(log_likelihoods, lengths, startprob, transmat, states, scores):
         decode_directly(log_likelihoods, lengths, startprob, transmat, states, scores)
         return FINE
     chain = chain_of(startprob, transmat)
-    size = padded_states(chain.n_states)
-    log_b = np.empty((longest_of(lengths) + 16) * size)
+    log_b = np.empty((longest_of(lengths) + 16) * padded_states(n_states))
     first = 0
     for s in range(lengths.shape[0]):
-        n = lengths[s]
-        pad(log_likelihoods, first, n, size, log_b)
-        scores[s] = viterbi_alone(chain, n, log_b, states[first : first + n])
-        first += n
+        scores[s] = decode_by_vectors(chain, log_likelihoods, first, lengths[s], log_b, states)
+        first += lengths[s]
     return FINE
 
 
