@@ -213,7 +213,7 @@ def test_one_sequence_is_that_of_its_length(n_steps, n_states):
     x, start, matrix = problem(n_steps, n_states, n_steps)
     x[np.random.default_rng(0).random(x.shape) < 0.05] = -np.inf
     x[:, 0] = 0.0
-    for recursion in (functional.forward, functional.viterbi):
+    for recursion in RECURSIONS[:4]:
         one, several = recursion(x, start, matrix), recursion(x, start, matrix, [n_steps])
         assert type(one) is type(several) and type(one[0]) is float
         assert one[0] == several[0][0]
@@ -264,6 +264,8 @@ def test_kernels_that_compute_at_once_compare_sizes():
     at_once = hmm_functions._at_once
     assert np.isfinite(at_once.forward(*good, rows, flat))
     assert np.isfinite(at_once.decode(*good, states))
+    sums = rows, np.empty(3), np.empty((3, 3))
+    assert np.isfinite(at_once.smooth(*good, *sums))
     wrong = [
         (x[:, :2].copy(), start, matrix), (x, start[:2], matrix), (x, start, matrix[:2]),
         (x, start, matrix[:, :2].copy()), (x[:0], start, matrix), (x[:9], start, matrix),
@@ -272,6 +274,9 @@ def test_kernels_that_compute_at_once_compare_sizes():
     for arrays in wrong:
         assert np.isnan(at_once.forward(*arrays, rows, flat))
         assert np.isnan(at_once.decode(*arrays, states))
+        assert np.isnan(at_once.smooth(*arrays, *sums))
+    for i, part in enumerate((rows[:9], np.empty(2), np.empty((3, 2)))):
+        assert np.isnan(at_once.smooth(*good, *sums[:i], part, *sums[i + 1 :]))
     for out in ((rows[:9], flat), (rows[:, :2].copy(), flat), (rows, flat[:9])):
         assert np.isnan(at_once.forward(*good, *out))
     assert np.isnan(at_once.decode(*good, states[:9]))

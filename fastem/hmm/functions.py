@@ -21,6 +21,7 @@ from ..kernels.hmm.given import (
     forward_at_once,
     forward_given,
     sample_given,
+    smooth_at_once,
     smooth_given,
 )
 from ..kernels.hmm.usages import absorbing_usages, fixed_length_usages
@@ -426,6 +427,11 @@ class _AtOnce:
         return limited_to(forward_at_once, *self._given, np.ones((1, 1)), np.ones(1))
 
     @cached_property
+    def smooth(self):
+        table, row = np.ones((1, 1)), np.ones(1)
+        return limited_to(smooth_at_once, *self._given, table, row, table)
+
+    @cached_property
     def decode(self):
         return limited_to(decode_at_once, *self._given, np.ones(1, _INTEGER))
 
@@ -442,6 +448,15 @@ _at_once = _AtOnce()
 
 def _smoothed(log_likelihoods, startprob, transmat, lengths, n_jobs):
     """Log-likelihoods, posteriors, and sums of those of first steps and of transitions."""
+    if lengths is None and type(log_likelihoods) is _ARRAY and log_likelihoods.dtype is _DOUBLE:
+        try:
+            x, matrix = _contiguous(log_likelihoods), _contiguous(transmat)
+            gamma, start, transitions = _empty(x.shape), _empty(len(matrix)), _empty(matrix.shape)
+            score = _at_once.smooth(x, _contiguous(startprob), matrix, gamma, start, transitions)
+        except (TypeError, ValueError):
+            score = NOT_DONE
+        if score == score:
+            return score, gamma, start, transitions
     x, start, matrix, runs = _checked(log_likelihoods, startprob, transmat, lengths)
     n_states = len(start)
     gamma, totals = np.empty(x.shape), np.empty(len(x))

@@ -503,6 +503,34 @@ def smooth_given(
     return FINE
 
 
+@brief_kernel
+def smooth_at_once(log_likelihoods, startprob, transmat, gamma, start, transitions):
+    """As ``smooth_given`` for one sequence of a few rows, whose sizes are compared here.
+
+    Returns the log-likelihood, or ``NOT_DONE``. All of ``start`` and ``transitions`` is set.
+    """
+    n_steps, n_states = log_likelihoods.shape
+    if not (
+        fit_together(log_likelihoods, startprob, transmat, gamma.shape[0])
+        and gamma.shape[1] == n_states
+        and start.shape[0] == n_states
+        and transitions.shape[0] == n_states
+        and transitions.shape[1] == n_states
+        and n_steps * n_states <= _FEW_ENTRIES
+    ):
+        return NOT_DONE
+    for i in range(n_states):
+        start[i] = 0.0
+        for j in range(n_states):
+            transitions[i, j] = 0.0
+    score = np.empty(1)
+    problem = smooth_given(
+        log_likelihoods, np.array([n_steps]), startprob, transmat, gamma, np.empty(n_steps), start,
+        transitions, score,
+    )  # fmt: skip
+    return score[0] if problem == FINE else NOT_DONE
+
+
 # Paths -----------------------------------------------------------------------------------------
 
 
@@ -657,9 +685,7 @@ def decode_directly(log_likelihoods, lengths, startprob, transmat, states, score
     before = room_for_predecessors(startprob.shape[0], longest_of(lengths))
     first = 0
     for s in range(lengths.shape[0]):
-        scores[s] = decode_one(
-            log_start, log_a, log_likelihoods, first, lengths[s], states, before
-        )
+        scores[s] = decode_one(log_start, log_a, log_likelihoods, first, lengths[s], states, before)
         first += lengths[s]
 
 

@@ -256,8 +256,7 @@ def test_a_kernel_finds_what_the_checks_find(d, p):
 def test_a_kernel_checks_no_more_numbers_than_there_are():
     for d, p, n in ((0, 1, 100), (1, 0, 100), (2, 2, 33), (2, 2, 0), (10**6, 1, 100)):
         assert soundness(np.ones(n), d, p) == UNKNOWN
-    identity = np.eye(2).ravel()
-    parts = [np.zeros(2), identity, identity, np.zeros(2), identity, identity, np.zeros(2), identity]
-    values = np.concatenate([*parts, np.empty(8)])
+    zeros, one = np.zeros(2), np.eye(2).ravel()
+    values = np.concatenate([zeros, one, one, zeros, one, one, zeros, one, np.empty(8)])
     assert soundness(values, 2, 2) == SAFE
     assert soundness(values[:-1], 2, 2) == UNKNOWN
