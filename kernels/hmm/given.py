@@ -37,6 +37,8 @@ _MANY_ENTRIES = 8192
 # Paths: of more states vectors are faster, but for a few steps.
 _MANY_STATES = 8
 _FEW_STEPS = 64
+# Of so many states, and fewer, the likeliest predecessors of each are kept.
+_KEPT_STATES = 16
 
 
 @kernel
@@ -690,10 +692,64 @@ def decode_directly(log_likelihoods, lengths, startprob, transmat, states, score
 
 
 @kernel
-def decode_by_vectors(chain, log_likelihoods, first, n_steps, log_b, states):
-    """The likeliest path of one sequence of many states; returns its log-probability."""
-    pad(log_likelihoods, first, n_steps, padded_states(chain.n_states), log_b)
-    return viterbi_alone(chain, n_steps, log_b, states[first : first + n_steps])
+def decode_by_vectors(chain, log_likelihoods, first, n_steps, states):
+    """The likeliest path of one sequence of many states; returns its log-probability.
+
+    Of up to sixteen states, those before each one are kept, as bytes: of a million steps and eight
+    states δ itself would be 64 MB, and the first use of that memory took longer than all sums. Of
+    64 states, finding one of them again takes less time than keeping all.
+    """
+    n_states = chain.n_states
+    size = padded_states(n_states)
+    if n_states > _KEPT_STATES:
+        log_b = np.empty((n_steps + 16) * size)
+        pad(log_likelihoods, first, n_steps, size, log_b)
+        return viterbi_alone(chain, n_steps, log_b, states[first : first + n_steps])
+    log_start, log_a = log_matrix(chain)
+    block = block_steps(size, n_steps)
+    # δ of a block of steps, after that of the step before.
+    delta = np.empty((block + 17) * size)
+    ways = np.zeros((block + 16) * size)
+    before = np.empty(n_steps * size, dtype=np.uint8)
+    for begin in range(0, n_steps, block):
+        n = min(block, n_steps - begin)
+        pad(log_likelihoods, first + begin, n, size, delta[size:])
+        if begin == 0:
+            for k in range(n_states):
+                delta[size + k] += log_start[k]
+        _advance_block(n_states, size, log_a, 1 if begin == 0 else 0, n, delta, ways)
+        for at in range(n * size):
+            before[begin * size + at] = np.uint8(ways[at])
+        for k in range(size):
+            delta[k] = delta[n * size + k]
+    last = 0
+    for k in range(n_states):
+        if delta[k] > delta[last]:
+            last = k
+    j = last
+    for t in range(n_steps - 1, -1, -1):
+        states[first + t] = j
+        j = np.int64(before[t * size + j])
+    return delta[last]
+
+
+@kernel
+def _advance_block(n_states, size, log_a, begin, n_steps, delta, ways):
+    """δ of steps ``begin .. n_steps - 1`` from row ``t + 1`` of ``delta``, which has log b there.
+
+    ``ways[t * size + j]`` becomes the state before state j of step t; of equal ones the last.
+    """
+    for t in range(begin, n_steps):
+        at = (t + 1) * size
+        for j in range(0, size, 4):
+            top = simd.splat(-np.inf)
+            way = simd.splat(0.0)
+            for i in range(n_states):
+                value = simd.load(log_a, i * size + j) + simd.splat(delta[at - size + i])
+                way = simd.where_above(top, value, way, simd.splat(float(i)))
+                top = simd.maximum(value, top)
+            simd.store(delta, at + j, simd.load(delta, at + j) + top)
+            simd.store(ways, t * size + j, way)
 
 
 @brief_kernel
@@ -710,9 +766,9 @@ def decode_at_once(log_likelihoods, startprob, transmat, states):
     ):
         return NOT_DONE
     if not is_direct(n_states, n_steps):
-        chain = chain_of(startprob, transmat)
-        log_b = np.empty((n_steps + 16) * padded_states(n_states))
-        return decode_by_vectors(chain, log_likelihoods, 0, n_steps, log_b, states)
+        return decode_by_vectors(
+            chain_of(startprob, transmat), log_likelihoods, 0, n_steps, states
+        )
     log_start, log_a = logarithms_of(startprob, transmat)
     if n_steps <= _FEW_STEPS and 1 < n_states <= 4:
         # Where states will be, there is room for the predecessors.
@@ -732,10 +788,9 @@ def decode_given(log_likelihoods, lengths, startprob, transmat, states, scores):
         decode_directly(log_likelihoods, lengths, startprob, transmat, states, scores)
         return FINE
     chain = chain_of(startprob, transmat)
-    log_b = np.empty((longest_of(lengths) + 16) * padded_states(n_states))
     first = 0
     for s in range(lengths.shape[0]):
-        scores[s] = decode_by_vectors(chain, log_likelihoods, first, lengths[s], log_b, states)
+        scores[s] = decode_by_vectors(chain, log_likelihoods, first, lengths[s], states)
         first += lengths[s]
     return FINE
 
