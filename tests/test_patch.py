@@ -509,3 +509,17 @@ def test_mixtures_that_were_saved_before_classes_were_patched(name, kind):
         assert model.n_observations_ == 400
         fitted = pickle.loads(blank).fit(X)
     assert fitted.score(X) == pytest.approx(original.score(X), rel=1e-2)
+
+
+def test_other_models_that_were_saved_before_classes_were_patched():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    chain = hmmlearn.hmm.GaussianHMM(2, random_state=0).fit(X)
+    tracker = pykalman.KalmanFilter(transition_matrices=np.eye(2), observation_matrices=np.eye(2))
+    saved = pickle.dumps((chain, tracker))
+    with fastem.patch():
+        ours = pickle.loads(saved)
+        assert isinstance(ours[0], fastem.GaussianHMM) and isinstance(ours[1], fastem.KalmanFilter)
+        assert ours[0].score(X) == pytest.approx(chain.score(X), rel=1e-9)
+        np.testing.assert_array_equal(ours[0].predict(X), chain.predict(X))
+        np.testing.assert_allclose(ours[1].filter(X)[0], tracker.filter(X)[0], rtol=1e-9)
+        ours[0].fit(X)

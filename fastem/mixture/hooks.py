@@ -9,7 +9,6 @@ that of :mod:`fastem.algebra`.
 
 from __future__ import annotations
 
-import inspect
 from typing import Any, Self
 
 import numpy as np
@@ -110,12 +109,6 @@ class _PeerSteps(BaseMixture):
         # Kernels read arrays of NumPy.
         tags.array_api_support = False
         return tags
-
-    def __setstate__(self, state):
-        # A pickle of scikit-learn's class, read while fastem's has its place, has no setting that
-        # is fastem's alone.
-        super().__setstate__({**_defaults(type(self)), **state})
-        vars(self).pop("_sklearn_version", None)
 
     # Learning ----------------------------------------------------------------------------------
 
@@ -555,16 +548,6 @@ class BayesianScikitSteps(_PeerSteps, ScikitBayesianMixture):
         """The lower bound of the evidence of all data, up to a constant."""
         # Tied covariances have a bound that is an array of one number in scikit-learn.
         return _number(super()._compute_lower_bound(log_resp, log_prob_norm))
-
-
-def _defaults(kind):
-    """The settings that have defaults, by name, of the class of fastem that ``kind`` is."""
-    ours = next(
-        base for base in kind.__mro__
-        if base.__module__.startswith(__package__) and "__init__" in vars(base)
-    )  # fmt: skip
-    settings = inspect.signature(ours.__init__).parameters.values()
-    return {s.name: s.default for s in settings if s.default is not s.empty}
 
 
 def _in_single(values):
