@@ -766,9 +766,7 @@ def decode_at_once(log_likelihoods, startprob, transmat, states):
     ):
         return NOT_DONE
     if not is_direct(n_states, n_steps):
-        return decode_by_vectors(
-            chain_of(startprob, transmat), log_likelihoods, 0, n_steps, states
-        )
+        return decode_by_vectors(chain_of(startprob, transmat), log_likelihoods, 0, n_steps, states)
     log_start, log_a = logarithms_of(startprob, transmat)
     if n_steps <= _FEW_STEPS and 1 < n_states <= 4:
         # Where states will be, there is room for the predecessors.
