@@ -7,6 +7,7 @@ that show the parameters of its model. Changes to an estimator happen completely
 from __future__ import annotations
 
 import contextlib
+import inspect
 import math
 from collections.abc import Callable, Iterable
 from numbers import Integral, Real
@@ -164,6 +165,17 @@ class _Start(NamedTuple):
     waits: bool
 
 
+def _defaults(kind):
+    """The settings that have defaults, by name, of the class of fastem that ``kind`` is."""
+    package = __name__.partition(".")[0]
+    ours = next(
+        base for base in kind.__mro__
+        if base.__module__.partition(".")[0] == package and "__init__" in vars(base)
+    )  # fmt: skip
+    settings = inspect.signature(ours.__init__).parameters.values()
+    return {s.name: s.default for s in settings if s.default is not s.empty}
+
+
 class Estimator(BaseEstimator):
     """Common part of all estimators."""
 
@@ -228,6 +240,12 @@ class Estimator(BaseEstimator):
     _stream_batch = 1000
     #: Whether an observation is a sequence, and not a row.
     _learns_sequences = False
+
+    def __setstate__(self, state):
+        # A pickle of another library's class, read while fastem's has its place, has no setting
+        # that is fastem's alone.
+        super().__setstate__({**_defaults(type(self)), **state})
+        vars(self).pop("_sklearn_version", None)
 
     # Supplied by each estimator --------------------------------------------------------------
 

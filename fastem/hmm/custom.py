@@ -35,14 +35,16 @@ _log = logging.getLogger(__name__)
 
 #: Methods that a subclass can override.
 HOOKS = frozenset({
-    "_init", "_check", "_check_and_set_n_features", "_needs_init", "_compute_likelihood",
-    "_compute_log_likelihood", "_compute_log_weighted_gaussian_densities",
+    "_init", "_check", "_check_sum_1", "_check_and_set_n_features", "_needs_init",
+    "_compute_likelihood", "_compute_log_likelihood", "_compute_log_weighted_gaussian_densities",
     "_generate_sample_from_state", "_initialize_sufficient_statistics",
     "_accumulate_sufficient_statistics", "_accumulate_sufficient_statistics_log",
     "_accumulate_sufficient_statistics_scaling", "_needs_sufficient_statistics_for_mean",
     "_needs_sufficient_statistics_for_covars", "_get_n_fit_scalars_per_param", "_do_estep",
     "_do_mstep", "_estep_begin", "_compute_lower_bound", "_fit_log", "_fit_scaling",
     "_compute_posteriors_log", "_compute_posteriors_scaling", "_decode_viterbi",
+    # Of variational models.
+    "_compute_subnorm_likelihood", "_compute_subnorm_log_likelihood",
 })  # fmt: skip
 
 #: Methods of hmmlearn's that nothing here calls.
@@ -83,12 +85,14 @@ class HookedModel:
     Parameters
     ----------
     estimator : BaseHMM
+    lengths : array-like of int, optional
+        The lengths of the data of ``fit``, as hooks see them.
     """
 
     few = None
 
-    def __init__(self, estimator):
-        self.estimator = estimator
+    def __init__(self, estimator, lengths=None):
+        self.estimator, self.lengths = estimator, lengths
         not_called = _NOT_CALLED.intersection(overridden_hooks(estimator))
         if not_called:
             raise TypeError(
@@ -109,7 +113,8 @@ class HookedModel:
 
     def expect(self, data) -> Expectation:
         """The E-step: the statistics of all data together, as one observation."""
-        statistics, log_likelihood = self.estimator._do_estep(data.X, data.lengths)
+        lengths = data.lengths if self.lengths is None else self.lengths
+        statistics, log_likelihood = self.estimator._do_estep(data.X, lengths)
         bound = self.estimator._compute_lower_bound(log_likelihood)
         return Expectation(statistics, bound, 1.0)
 
@@ -128,16 +133,23 @@ class HookedModel:
         return np.array(scores), np.concatenate(rows)
 
     def _smoothed(self, X, posteriors):
+        # Not by ``_fit_log`` and ``_fit_scaling``: they are for learning, and a subclass may have
+        # changed what is learned, not what is scored.
         estimator = self.estimator
-        if posteriors:
-            fit = estimator._fit_log if estimator.implementation == "log" else (
-                estimator._fit_scaling
-            )  # fmt: skip
-            return fit(X)[1:3]
         chain = estimator.startprob_, estimator.transmat_
         if estimator.implementation == "log":
-            return recursions.forward(*chain, estimator._log_densities(X))[0], None
-        return recursions.scaled_forward(*chain, estimator._compute_likelihood(X))[0], None
+            log_b = estimator._log_densities(X)
+            score, log_alpha = recursions.forward(*chain, log_b)
+            if not posteriors:
+                return score, None
+            log_beta = recursions.backward(*chain, log_b)
+            return score, estimator._compute_posteriors_log(log_alpha, log_beta)
+        b = estimator._compute_likelihood(X)
+        score, alpha, scales = recursions.scaled_forward(*chain, b)
+        if not posteriors:
+            return score, None
+        beta = recursions.scaled_backward(*chain, b, scales)
+        return score, estimator._compute_posteriors_scaling(alpha, beta)
 
     def log_likelihoods(self, table) -> np.ndarray:
         """The log-likelihood of each sequence."""
@@ -304,10 +316,12 @@ class BaseHMM(HMMInference, BaseEstimator):
             raise ValueError(
                 "fit of a model with hooks takes arrays, or a list of sequences; got a stream."
             )
-        self._init(data.X, data.lengths)
+        # Hooks get the caller's own, as in hmmlearn.
+        lengths = data.lengths if lengths is None else lengths
+        self._init(data.X, lengths)
         self._check()
         rule = Monitored(self._reset_monitor(), self.n_iter, self._tell_of_empty_rows)
-        algebra.fit(HookedModel(self), data, rule, self._next_model)
+        algebra.fit(HookedModel(self, lengths), data, rule, self._next_model)
         self.n_iter_ = rule.monitor.iter
         self.converged_ = rule.has_settled
 
@@ -412,9 +426,17 @@ class BaseHMM(HMMInference, BaseEstimator):
 
     def _check(self):
         """Make arrays of the parameters; raise ``ValueError`` if they are wrong."""
-        chain = self._chain()
-        self.startprob_ = chain.checked_start(self.startprob_)
-        self.transmat_ = chain.checked_transitions(self.transmat_)
+        n_states, chain = self.n_components, self._chain()
+        why = f" for {n_states} states"
+        self.startprob_ = checks.numbers("startprob_", self.startprob_)
+        checks.shaped("startprob_", self.startprob_, (n_states,), why)
+        self._check_sum_1("startprob_")
+        if chain.absorbing:
+            # Rows that are left out become those of absorbing states.
+            self.transmat_ = chain.checked_transitions(self.transmat_)
+        self.transmat_ = checks.numbers("transmat_", self.transmat_)
+        checks.shaped("transmat_", self.transmat_, (n_states, n_states), why)
+        self._check_sum_1("transmat_")
 
     def _check_sum_1(self, name):
         """Raise ``ValueError`` unless the rows of the attribute ``name`` are probabilities."""

@@ -108,9 +108,10 @@ class GaussianHooks(EmissionHooks):
         super()._accumulate_sufficient_statistics(
             stats, X, lattice, posteriors, fwdlattice, bwdlattice
         )
+        for_means = self._needs_sufficient_statistics_for_mean()
         for_covars = self._needs_sufficient_statistics_for_covars()
         # Covariances need them too: hmmlearn's come out wrong without the means.
-        if self._needs_sufficient_statistics_for_mean() or for_covars:
+        if for_means or for_covars:
             stats["post"] += posteriors.sum(axis=0)
             stats["obs"] += posteriors.T @ X
         if for_covars and self.covariance_type in ("tied", "full"):
@@ -340,6 +341,21 @@ class CategoricalHooks(_ProbabilityHooks):
 
     def _as_emitted(self, X):
         return as_symbols(X)
+
+    # In hmmlearn densities come first here, and logarithms are made of them; elsewhere it is the
+    # other way round. It matters to a subclass that overrides one and calls the other by ``super``.
+
+    def _compute_log_likelihood(self, X):
+        if "_compute_likelihood" not in overridden_hooks(self):
+            return super()._compute_log_likelihood(X)
+        with np.errstate(divide="ignore"):
+            return np.log(self._compute_likelihood(X))
+
+    def _compute_likelihood(self, X):
+        if "_compute_likelihood" not in overridden_hooks(self):
+            return super()._compute_likelihood(X)
+        with np.errstate(under="ignore"):
+            return np.exp(super()._compute_log_likelihood(X))
 
     def _add_rows(self, stats, X, posteriors):
         np.add.at(stats["obs"].T, as_symbols(X)[:, 0], posteriors)

@@ -72,7 +72,8 @@ class MixtureEstimator(Estimator):
     def _stopping_rule(self, data):
         before = -np.inf
         if self._resumes():
-            before = float(checks.numbers("lower_bound_", self.lower_bound_))
+            # scikit-learn's bound of tied posteriors is an array of one number.
+            before = float(np.ravel(checks.numbers("lower_bound_", self.lower_bound_))[0])
         return Tolerance(
             self.max_iter, self.tol, before=before, verbose=self.verbose,
             verbose_interval=self.verbose_interval,

@@ -17,6 +17,7 @@ from ..statistics import Statistics
 from ..stopping import Tolerance
 from ..waiting import NotEnoughData
 from .base import BaseMixture
+from .hooks import BayesianScikitSteps
 from .model import MixtureModel
 from .variational import Posterior, Prior, VariationalMixture
 
@@ -27,6 +28,7 @@ _PRIOR = (
     "weight_concentration_prior_", "mean_precision_prior_", "mean_prior_",
     "degrees_of_freedom_prior_", "covariance_prior_",
 )  # fmt: skip
+_PRIOR_NAMES = frozenset(_PRIOR)
 #: Attributes that show the posterior, in the order of its fields.
 _POSTERIOR = (
     "weight_concentration_", "mean_precision_", "means_", "degrees_of_freedom_", "covariances_",
@@ -49,7 +51,7 @@ class _EvidenceTolerance(Tolerance):
         return super().after_step(expectation._replace(log_likelihood=self.bound))
 
 
-class BayesianGaussianMixture(BaseMixture):
+class BayesianGaussianMixture(BayesianScikitSteps):
     """Variational Bayes for a mixture of Gaussians, with the interface of scikit-learn's class.
 
     The parameters of the mixture have a prior, and ``fit`` finds an approximation of their
@@ -150,6 +152,8 @@ class BayesianGaussianMixture(BaseMixture):
         "total_samples": [None, Interval(Real, 0.0, None, closed="neither")],
     }
     _more_online_settings = ("total_samples",)
+    #: All is learned; that is no setting here.
+    fixed = ()
     #: The factors are what densities are computed with.
     _not_in_model = BaseMixture._not_in_model | {"precisions_"}
 
@@ -303,6 +307,21 @@ class BayesianGaussianMixture(BaseMixture):
             n_jobs=self.n_jobs,
         )  # fmt: skip
         return model.with_weights(self.weights_)
+
+    def _has_prior(self):
+        return vars(self).keys() >= _PRIOR_NAMES
+
+    def _answers_itself(self):
+        # A posterior that was set by hand, without the prior, answers as in scikit-learn.
+        return super()._answers_itself() or not self._has_prior()
+
+    def _to_draw_from(self):
+        if self._has_prior():
+            return super()._to_draw_from()
+        family = self._family()
+        parameters = {"means": checks.numbers("means_", self.means_),
+                      "covariances": checks.numbers("covariances_", self.covariances_)}  # fmt: skip
+        return family, checks.numbers("weights_", self.weights_), parameters
 
     # Learning --------------------------------------------------------------------------------
 

@@ -237,6 +237,11 @@ class GaussianMixture(ScikitSteps):
             if hasattr(self, name):
                 kind = f"{name} ({self.covariance_type})"
                 parameters[name[:-1]] = self._attribute(name, shape, kind)
+        if (
+            self._family().matrices
+            and getattr(vars(self).get("covariances_"), "dtype", None) == np.float32
+        ):
+            parameters["covariances"] = _symmetric(parameters["covariances"])
         if "covariances" not in parameters:
             if "precisions_cholesky" not in parameters:
                 raise AttributeError(
@@ -291,6 +296,16 @@ def _covariances(factors, kind):
     except np.linalg.LinAlgError:
         raise ValueError("precisions_cholesky_ holds a matrix that is singular.") from None
     return np.swapaxes(inverses, -1, -2) @ inverses
+
+
+def _symmetric(covariances):
+    """Covariances that were computed in float32 by others, without what rounding left in them."""
+    others = np.swapaxes(covariances, -1, -2)
+    scale = np.sqrt(np.abs(np.diagonal(covariances, axis1=-2, axis2=-1)))
+    # Far from the origin, their squares have cancelled.
+    allowed = 0.05 * scale[..., None] * scale[..., None, :]
+    is_rounding = (np.abs(covariances - others) <= allowed).all()
+    return 0.5 * (covariances + others) if is_rounding else covariances
 
 
 def _checked(name, values, shape, called):

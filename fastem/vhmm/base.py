@@ -13,6 +13,7 @@ from ..data.remote import map_tables, sample_of
 from ..estimator import is_count
 from ..hmm.base import BaseHMM
 from ..hmm.chain import Chain
+from ..hmm.custom import overridden_hooks
 from ..hmm.priors import shaped_prior
 from ..learning_rate import DEFAULT_RATE
 from ..notices import warn
@@ -110,6 +111,35 @@ class BaseVariationalHMM(BaseHMM):
         names = self._letters()
         hyper = [f"{name}_{which}_" for name in names for which in ("prior", "posterior")]
         return (*hyper, *self._plug_in_attributes())
+
+    _module_of_hmmlearn = "hmmlearn.vhmm"
+
+    def _travelling(self):
+        return {name: name for name in self._parameter_attributes()}
+
+    def _refuse_hooks(self):
+        """Raise ``TypeError`` if a subclass overrides a hook, which nothing here would call."""
+        names = overridden_hooks(self)
+        if names:
+            kind = next(
+                k.__name__ for k in type(self).__mro__ if k.__module__.startswith("fastem.")
+            )
+            raise TypeError(
+                f"{type(self).__name__} overrides {', '.join(names)}, and fastem's variational "
+                f"models have no hooks. Derive it from hmmlearn.vhmm.{kind}, whose recursions "
+                "fastem.patch() makes faster."
+            )
+
+    def _check_data(self, *data, **settings):
+        self._refuse_hooks()
+        return super()._check_data(*data, **settings)
+
+    def _used_model(self):
+        self._refuse_hooks()
+        return super()._used_model()
+
+    def _fit_customized(self, X, lengths, sample_weight, cut_off):
+        self._refuse_hooks()
 
     def _set_model(self, model):
         emissions, shown = self._emissions_of(model), {}
