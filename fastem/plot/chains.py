@@ -411,7 +411,8 @@ def _on_curve(curve, t):
 def _top_of_loop(curve):
     """A little beyond the outermost point of a loop."""
     inner, outer = 0.5 * (curve[0] + curve[3]), _on_curve(curve, [0.5])[0]
-    return outer + 0.1 * (outer - inner) / np.hypot(*(outer - inner))
+    # A number is wider than high.
+    return outer + np.array([0.19, 0.11]) * (outer - inner) / np.hypot(*(outer - inner))
 
 
 def _free_place(places, taken):
