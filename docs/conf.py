@@ -28,7 +28,14 @@ extensions = [
     "reference_pages",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["_build", "_extensions", "gallery", "pictures", "**/backreferences"]
+exclude_patterns = [
+    "_build",
+    "_extensions",
+    "gallery",
+    "pictures",
+    "**/backreferences",
+    "**sg_execution_times.rst",
+]
 
 # Pages ------------------------------------------------------------------------------------------
 
