@@ -7,13 +7,13 @@ from typing import Literal, Self, overload
 
 import numpy as np
 from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from .. import algebra
 from ..data.remote import sample_of
 from ..drawing import check_drawable
 from ..estimator import RowEstimator, is_count
+from ..exceptions import ConvergenceWarning
 from ..learning_rate import DEFAULT_RATE, Clock
 from ..lengths import Lengths
 from ..notices import warn
@@ -37,6 +37,7 @@ class BaseDirichlet(RowEstimator):
     _parameter_constraints = {  # noqa: RUF012 (scikit-learn's convention)
         "alpha_init": ["array-like", None],
         "random_state": ["random_state"],
+        "verbose": ["verbose"],
         **RowEstimator._online_constraints,
         **RowEstimator._solver_constraints,
     }
@@ -48,8 +49,7 @@ class BaseDirichlet(RowEstimator):
     def __init__(
         self, *, alpha_init=None, random_state=None, learning_rate=DEFAULT_RATE, batch_size=None,
         memory="model", fixed=(), n_jobs=None, forgetting=None, average_from=None, callback=None,
-        drift_alarm=None,
-        solver="em", n_blocks=None,
+        drift_alarm=None, solver="em", n_blocks=None, verbose=0,
     ):  # fmt: skip
         self.alpha_init = alpha_init
         self.random_state = random_state
@@ -64,6 +64,7 @@ class BaseDirichlet(RowEstimator):
         self.n_jobs = n_jobs
         self.solver = solver
         self.n_blocks = n_blocks
+        self.verbose = verbose
 
     # The model -------------------------------------------------------------------------------
 
@@ -213,12 +214,11 @@ class CompoundDirichlet(BaseDirichlet):
             alpha_init=alpha_init, random_state=random_state, learning_rate=learning_rate,
             batch_size=batch_size, memory=memory, fixed=fixed, n_jobs=n_jobs, solver=solver,
             forgetting=forgetting, average_from=average_from, callback=callback,
-            drift_alarm=drift_alarm, n_blocks=n_blocks,
+            drift_alarm=drift_alarm, n_blocks=n_blocks, verbose=verbose,
         )  # fmt: skip
         self.tol = tol
         self.max_iter = max_iter
         self.warm_start = warm_start
-        self.verbose = verbose
         self.verbose_interval = verbose_interval
         self.inertia = inertia
         self.n_pseudo = n_pseudo
@@ -280,7 +280,7 @@ class CompoundDirichlet(BaseDirichlet):
             # This is batch EM.
             kinds["incremental"] = SmallGradient
         rule = kinds[self.solver]
-        return rule(tables, self.max_iter, self.tol, self.verbose, self.verbose_interval)
+        return rule(tables, self.max_iter, self.tol)
 
     def _run(self, model, tables, rule):
         if not model.fixed:
@@ -294,9 +294,6 @@ class CompoundDirichlet(BaseDirichlet):
         return fitted
 
     def _warn_of_end(self, rule):
-        if self.verbose:
-            end = "converged" if rule.converged else "did not converge"
-            print(f"{self.solver} {end} after {rule.n_iter} iterations.")
         if not rule.converged and self.max_iter > 0:
             warn(
                 f"The gradient is still {rule.steepest:.2g} after {rule.n_iter} iterations of "
@@ -480,5 +477,11 @@ class _OneStep(StoppingRule):
     def before_step(self, model, expectation):
         self.converged = self.n_iter == 1
         if self.converged:
-            self.log_likelihoods = [expectation.log_likelihood]
+            self.log_likelihoods = []
+            self.note(expectation.log_likelihood)
         return self.converged
+
+    def after_step(self, expectation):
+        # Shown is the likelihood after the step alone.
+        self.log_likelihoods.append(expectation.log_likelihood)
+        return False

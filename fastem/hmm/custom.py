@@ -22,6 +22,8 @@ from .. import algebra, checks
 from ..data.remote import Remote
 from ..data.sequences import Sequences, SequenceStream, as_sequences
 from ..estimator import Estimator
+from ..exceptions import Customized
+from ..progress import display_of
 from ..statistics import Expectation
 from ..stopping import ConvergenceMonitor, Monitored
 from . import recursions
@@ -66,15 +68,13 @@ def _is_foreign(function):
     return not isinstance(module, str) or not module.startswith("fastem.")
 
 
-class Customized(TypeError):
-    """A kernel was asked for what a subclass has changed."""
-
-    def __init__(self, estimator, names):
-        super().__init__(
-            f"{type(estimator).__name__} overrides {', '.join(names)}: fit, score, score_samples, "
-            "score_sequences, decode, predict, predict_proba, sample, aic and bic call this, and "
-            "nothing else does. Use these, or the class itself instead of the subclass."
-        )
+def what_is_customized(estimator, names) -> str:
+    """The words of :class:`Customized`."""
+    return (
+        f"{type(estimator).__name__} overrides {', '.join(names)}: fit, score, score_samples, "
+        "score_sequences, decode, predict, predict_proba, sample, aic and bic call this, and "
+        "nothing else does. Use these, or the class itself instead of the subclass."
+    )
 
 
 class HookedModel:
@@ -307,7 +307,10 @@ class BaseHMM(HMMInference, BaseEstimator):
         self._init(data.X, data.lengths)
         self._check()
         rule = Monitored(self._reset_monitor(), self.n_iter, self._tell_of_empty_rows)
-        algebra.fit(HookedModel(self), data, rule, self._next_model)
+        with display_of(self, "fit") as rule.display:
+            rule.display.begin(rule.max_iter)
+            algebra.fit(HookedModel(self), data, rule, self._next_model)
+            rule.display.end("converged" if rule.has_settled else "not converged")
         self.n_iter_ = rule.monitor.iter
         self.converged_ = rule.has_settled
 

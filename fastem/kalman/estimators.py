@@ -5,23 +5,31 @@ from __future__ import annotations
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from ..data.batches import beginning
 from ..data.remote import Remote, sample_of
 from ..estimator import Estimator
+from ..exceptions import (
+    ChangedBehaviorWarning,
+    ChangedShapeWarning,
+    ConvergenceWarning,
+    MissingMatricesWarning,
+    NoDensityError,
+    NothingToLearnWarning,
+)
 from ..learning_rate import DEFAULT_RATE
 from ..lengths import Lengths
 from ..notices import warn
+from ..progress import display_of
 from ..sklearn_compat import Interval, StrOptions, fit_context
-from ..stopping import Tolerance
+from ..stopping import StoppingRule, Tolerance
 from . import checks
 from .checks import AXES, NAMES, VARYING, check_constant, check_times, promoted
 from .data import Observations, as_observations, as_series, as_table, is_one_row
 from .em import pykalman_em
 from .initialization import initial_parameters
-from .model import KalmanModel, NoDensityError
+from .model import KalmanModel
 from .one_step import as_peer, as_state
 from .present import keep_learner, recall, recall_learner, remember
 from .stream import KalmanStream
@@ -40,11 +48,6 @@ class ToleranceOfSteps(Tolerance):
 
     def scale(self, expectation):
         return max(float(expectation.statistics["observation"].mass[0]), 1.0)
-
-    def _report(self, change):
-        if self.verbose:
-            bound = self.log_likelihoods[-1]
-            print(f"  Iteration {self.n_iter}: log-likelihood {bound:.6f} (+{change:.3g})")
 
 
 class _Size:
@@ -394,7 +397,7 @@ initial_state_covariance_ : ndarray
             warn(
                 "There is nothing to learn: every parameter is given, fixed, or not in em_vars. "
                 "Name in em_vars what is to be learned.",
-                UserWarning,
+                NothingToLearnWarning,
             )
         if self.em_vars is None:
             kept = self._given_names() - _OFFSETS - fixed.keys()
@@ -413,7 +416,7 @@ initial_state_covariance_ : ndarray
                 "had one. Give n_dim_state: 1 is what it was."
             )
         if changes:
-            warn(" ".join(changes), FutureWarning)
+            warn(" ".join(changes), ChangedBehaviorWarning)
         return bool(changes) or not learns
 
     # The model -------------------------------------------------------------------------------
@@ -462,7 +465,7 @@ initial_state_covariance_ : ndarray
             warn(
                 "Neither transition_matrices nor observation_matrices are given or learned: "
                 "identities are used, as in pykalman. Call fit first, or give the matrices.",
-                UserWarning,
+                MissingMatricesWarning,
             )
         return self._make_model(self._parameters(n_columns))
 
@@ -572,7 +575,7 @@ initial_state_covariance_ : ndarray
         return super()._is_given_start() or bool(self._given_names())
 
     def _stopping_rule(self, data):
-        return ToleranceOfSteps(self.max_iter, self.tol, verbose=self.verbose)
+        return ToleranceOfSteps(self.max_iter, self.tol)
 
     def _run(self, model, data, rule):
         try:
@@ -663,13 +666,17 @@ initial_state_covariance_ : ndarray
             if n_axes != n_learned:
                 warn(
                     f"{name} has {n_axes} dimensions now; after fitting, it will have {n_learned}.",
-                    UserWarning,
+                    ChangedShapeWarning,
                 )
         held = checks.check_held(fixed, parameters)
         entries = {name: held[name] for name in fixed if name in free}
         model = self._make_model(parameters)
         check_times(model.parameters, int(sequences.lengths.max()))
-        model = pykalman_em(model, sequences, n_iter, free, entries)
+        rule = self._watched(StoppingRule(n_iter), lambda system: system.model)
+        with display_of(self, "em") as rule.display:
+            rule.display.begin(n_iter)
+            model = pykalman_em(model, sequences, rule, free, entries)
+            rule.display.end("ended")
         with self._all_or_nothing():
             self.given_ = tuple(name for name in NAMES if name in self._given_names())
             self._filled = {name: np.array(value) for name, value in model.parameters.items()}

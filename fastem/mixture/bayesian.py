@@ -10,12 +10,12 @@ from .. import algebra, checks
 from ..data.batches import check_total
 from ..data.remote import sample_of
 from ..data.sampling import sample_rows
+from ..exceptions import NotEnoughData
 from ..families import Gaussian
 from ..learning_rate import DEFAULT_RATE
 from ..sklearn_compat import Interval, StrOptions
 from ..statistics import Statistics
 from ..stopping import Tolerance
-from ..waiting import NotEnoughData
 from .base import BaseMixture
 from .model import MixtureModel
 from .variational import Posterior, Prior, VariationalMixture
@@ -344,10 +344,7 @@ class BayesianGaussianMixture(BaseMixture):
 
     def _stopping_rule(self, data):
         rule = super()._stopping_rule(data)
-        return _EvidenceTolerance(
-            rule.max_iter, rule.tol, before=rule.before, verbose=rule.verbose,
-            verbose_interval=rule.verbose_interval,
-        )  # fmt: skip
+        return _EvidenceTolerance(rule.max_iter, rule.tol, before=rule.before)
 
     def _maximize(self, model, expectation):
         """The prior, and the statistics of all rows."""

@@ -15,9 +15,10 @@ from sklearn.mixture import GaussianMixture as ScikitMixture
 
 from ..data.remote import Remote
 from ..data.rows import Table, is_stream
+from ..exceptions import NotEnoughData
 from ..learning_rate import Clock
 from ..sklearn_compat import check_sample_weight
-from ..waiting import KEPT, NotEnoughData
+from ..waiting import KEPT
 from .base import BaseMixture
 from .model import MixtureModel
 

@@ -11,11 +11,12 @@ from sklearn.utils import check_random_state
 from .. import algebra
 from ..data.remote import sample_of
 from ..estimator import Estimator
+from ..exceptions import NotEnoughData
 from ..learning_rate import DEFAULT_RATE
 from ..mixture.base import MixtureEstimator
 from ..sklearn_compat import fit_context
 from ..stopping import StoppingRule
-from ..waiting import NotEnoughData, check_is_fitted
+from ..waiting import check_is_fitted
 from .model import ModelMixture
 
 __all__ = ["MixtureOfModels"]
