@@ -375,7 +375,7 @@ class Estimator(BaseEstimator):
                 for number, model in enumerate(models, 1):
                     rule = self._watched(self._stopping_rule(data))
                     rule.display = display
-                    display.begin(rule.max_iter, number, n_starts)
+                    display.begin(rule.max_iter, number, n_starts, rule.measure)
                     fitted = self._run(model, data, rule)
                     display.end("converged" if rule.has_settled else "not converged")
                     # Without iterations there is nothing to compare, and the last start is kept.
@@ -494,7 +494,7 @@ class Estimator(BaseEstimator):
                 refines = rate_is_automatic(rate) and not self._start_is_given()
                 model, waits = self._start_online(first, kept or {}, few=refines), False
                 if model is None:
-                    display.end("observations kept, too few to start from")
+                    display.end("too few to start with are kept; learned")
                     return self
                 if refines:
                     model, waits = self._refined(model, first)

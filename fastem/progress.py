@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import sys
 import threading
 import time
@@ -19,9 +20,12 @@ from .parallel import in_worker
 
 __all__ = ["SILENT", "Display", "advance", "display_of", "figures", "open_bar", "silently"]
 
-#: The time comes last: it is what a narrow terminal cuts off.
-_BAR = "{desc} |{bar}| {n_fmt}/{total_fmt}{postfix} [{elapsed}<{remaining}]"
+#: The time comes last: it is what a narrow terminal cuts off. EM ends by a tolerance, so that
+#: nobody knows what remains.
+_BAR = "{desc} |{bar}| {n_fmt}/{total_fmt}{postfix} [{elapsed}]"
 _COUNT = "{desc} {n_fmt} {unit}{postfix} [{elapsed}]"
+#: The columns and lines of a terminal that does not say how many it has.
+_WIDTH, _HEIGHT = 80, 24
 
 #: In each thread, whether nothing is shown, whatever estimators say.
 _thread = threading.local()
@@ -68,9 +72,12 @@ class Display:
     def __exit__(self, *error):
         self._close()
 
-    def begin(self, total: float | None = None, start: int = 1, n_starts: int = 1) -> None:
+    def begin(
+        self, total: float | None = None, start: int = 1, n_starts: int = 1,
+        measure: str = "log-likelihood",
+    ) -> None:  # fmt: skip
         """A start of several begins; ``total`` is the number of steps at most, if it is known."""
-        self._begin_part(f", start {start}/{n_starts}" if n_starts > 1 else "")
+        self._begin_part(f", start {start}/{n_starts}" if n_starts > 1 else "", measure)
         if self._shows_bar and total != 0:
             self._bar = open_bar(total, self._what + self._part, self._unit)
 
@@ -81,7 +88,8 @@ class Display:
         """
         change, self._last = log_likelihood - self._last, log_likelihood
         self._n, self._n_steps = n, self._n_steps + 1
-        self._figures = figures(log_likelihood, change) + (f", {about}" if about else "")
+        parts = figures(log_likelihood, change, self._measure), about
+        self._figures = ", ".join(filter(None, parts))
         if self._bar is not None:
             advance(self._bar, n, self._figures)
         elif not self._shows_bar and self._every and self._n_steps % self._every == 0:
@@ -91,16 +99,18 @@ class Display:
     def end(self, how: str) -> None:
         """A start has ended: ``how``."""
         if self._bar is not None:
-            shown = f"{self._figures}, {how}" if self._figures else how
+            shown = f"{how}, {self._figures}" if self._figures else how
             self._bar.set_postfix_str(shown, refresh=False)
             self._close()
         elif not self._shows_bar:
             seconds = time.perf_counter() - self._begun
-            parts = [f"{how} after {self._counted()}", self._figures, f"{seconds:.3g} s"]
+            which = "after" if self._unit == "iterations" else "from"
+            parts = f"{how} {which} {self._counted()}", self._figures, f"{seconds:.3g} s"
             self._write(f"{self._what}{self._part}: {', '.join(filter(None, parts))}")
 
-    def _begin_part(self, part=""):
-        self._part, self._figures, self._last = part, "", math.nan
+    def _begin_part(self, part="", measure="log-likelihood"):
+        self._part, self._measure = part, measure
+        self._figures, self._last = "", math.nan
         self._n = self._n_steps = 0
         self._begun = time.perf_counter()
 
@@ -131,7 +141,7 @@ class _Silent(Display):
     def __exit__(self, *error):
         pass
 
-    def begin(self, total=None, start=1, n_starts=1):
+    def begin(self, total=None, start=1, n_starts=1, measure=""):
         pass
 
     def step(self, n, log_likelihood, about=""):
@@ -154,12 +164,12 @@ def display_of(estimator, method: str, unit="iterations") -> Display:
     return Display(f"{type(estimator).__name__}.{method}", int(verbose), every, unit)
 
 
-def figures(log_likelihood: float, change: float = math.nan) -> str:
+def figures(log_likelihood: float, change=math.nan, measure="log-likelihood") -> str:
     """A mean log-likelihood in words, and how it has changed; empty if it is not known."""
     if math.isnan(log_likelihood):
         return ""
     changed = "" if math.isnan(change) else f" ({change:+.2g})"
-    return f"log-likelihood {log_likelihood:.6g}{changed}"
+    return f"{measure} {log_likelihood:.6g}{changed}"
 
 
 def open_bar(total, description: str, unit: str, file=None):
@@ -167,10 +177,21 @@ def open_bar(total, description: str, unit: str, file=None):
     # Imported here: those who show no bar need not wait for it.
     from tqdm import tqdm
 
+    has_width = _has_width(sys.stderr if file is None else file)
     return tqdm(
         total=total if total is None else round(total), desc=description, unit=unit, file=file,
-        bar_format=_COUNT if total is None else _BAR, dynamic_ncols=True,
+        bar_format=_COUNT if total is None else _BAR,
+        ncols=None if has_width else _WIDTH, nrows=None if has_width else _HEIGHT,
+        dynamic_ncols=has_width,
     )  # fmt: skip
+
+
+def _has_width(file):
+    """Whether a file is a terminal that says how wide it is, as some in containers do not."""
+    try:
+        return os.get_terminal_size(file.fileno()).columns > 0
+    except (AttributeError, OSError, ValueError):
+        return False
 
 
 def advance(bar, n: float, text: str) -> None:

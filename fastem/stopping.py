@@ -64,6 +64,8 @@ class StoppingRule:
 
     #: What shows each iteration.
     display: Display = SILENT
+    #: What is kept of each iteration, in the words of who watches.
+    measure = "log-likelihood"
 
     def __init__(self, max_iter: int):
         self.max_iter = max_iter

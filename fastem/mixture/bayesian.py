@@ -41,6 +41,7 @@ class _EvidenceTolerance(Tolerance):
 
     #: The bound after the last M-step.
     bound = -np.inf
+    measure = "lower bound"
 
     def limit(self):
         return None

@@ -298,6 +298,7 @@ class _Bounded(Monitored):
     """hmmlearn's rule, for the bound on the logarithm of the evidence."""
 
     _bound = -np.inf
+    measure = "lower bound"
 
     def limit(self):
         return None
