@@ -147,8 +147,10 @@ class KalmanFilter(Estimator):
         Parameters that stay besides. A dict has for each name True, or an array of booleans that
         says which entries stay: the others are learned, even of a parameter that is given, unless
         ``em_vars`` leaves it out.
-    transition_covariance_type, observation_covariance_type : {'full', 'diag', 'spherical'}
-        What Q and R are learned as.
+    transition_covariance_type : {'full', 'diag', 'spherical'}, default='full'
+        What Q is learned as.
+    observation_covariance_type : {'full', 'diag', 'spherical'}, default='full'
+        What R is learned as.
     warm_start : bool, default=False
         Whether ``fit`` continues from the last fit.
     learning_rate : 'auto', float, callable or Decay, default='auto'
@@ -174,7 +176,10 @@ class KalmanFilter(Estimator):
     drift_alarm : float or None, default=None
         The probability of a false alarm with which ``partial_fit`` tests whether the progressive
         log-likelihood has fallen; ``drift_`` is what it found. None: no test.
-    verbose : int, default=0
+    verbose : int or bool, default=0
+        How progress is shown: 0 not at all; 1 by a bar with the log-likelihood, on a terminal; 2 by
+        a line for each iteration. Without a terminal, lines go to the logger ``fastem`` (INFO), or
+        to standard error if logging is not configured. No number depends on it.
     n_jobs : int or None, default=None
         Threads; None: as many as there are cores, one inside a worker. The result does not depend
         on it.
