@@ -52,6 +52,7 @@ def unlogged(monkeypatch):
     """No logging is configured, whatever pytest has done."""
     monkeypatch.setattr(notices.LOGGER, "propagate", False)
     monkeypatch.setattr(notices.LOGGER, "handlers", [])
+    monkeypatch.setattr(notices.LOGGER, "level", logging.NOTSET)
 
 
 def numbers(model):
