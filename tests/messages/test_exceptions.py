@@ -143,7 +143,7 @@ def not_aligned():
         fastem.KalmanFilter([[0.9]], [[1.0]], [[0.1]], [[0.1]], None, None, [mean], [[0.0]])
         for mean in (0.0, 1.0)
     ]
-    fastem.combine(models)
+    fastem.combine(models, horizon=5)
 
 
 def nothing_to_learn():
