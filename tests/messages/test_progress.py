@@ -50,8 +50,7 @@ def logged():
 @pytest.fixture
 def unlogged(monkeypatch):
     """No logging is configured, whatever pytest has done."""
-    monkeypatch.setattr(notices.LOGGER, "propagate", False)
-    monkeypatch.setattr(notices.LOGGER, "handlers", [])
+    monkeypatch.setattr(notices.LOGGER, "hasHandlers", lambda: False)
     monkeypatch.setattr(notices.LOGGER, "level", logging.NOTSET)
 
 
