@@ -22,6 +22,8 @@ from .. import algebra, checks
 from ..data.remote import Remote
 from ..data.sequences import Sequences, SequenceStream, as_sequences
 from ..estimator import Estimator
+from ..exceptions import Customized
+from ..progress import display_of
 from ..statistics import Expectation
 from ..stopping import ConvergenceMonitor, Monitored
 from . import recursions
@@ -68,15 +70,13 @@ def _is_foreign(function):
     return not isinstance(module, str) or not module.startswith("fastem.")
 
 
-class Customized(TypeError):
-    """A kernel was asked for what a subclass has changed."""
-
-    def __init__(self, estimator, names):
-        super().__init__(
-            f"{type(estimator).__name__} overrides {', '.join(names)}: fit, score, score_samples, "
-            "score_sequences, decode, predict, predict_proba, sample, aic and bic call this, and "
-            "nothing else does. Use these, or the class itself instead of the subclass."
-        )
+def what_is_customized(estimator, names) -> str:
+    """The words of :class:`Customized`."""
+    return (
+        f"{type(estimator).__name__} overrides {', '.join(names)}: fit, score, score_samples, "
+        "score_sequences, decode, predict, predict_proba, sample, aic and bic call this, and "
+        "nothing else does. Use these, or the class itself instead of the subclass."
+    )
 
 
 class HookedModel:
@@ -182,20 +182,27 @@ class BaseHMM(HMMInference, BaseEstimator):
     ----------
     n_components : int, default=1
         The number of states.
-    startprob_prior, transmat_prior : float or array-like, default=1.0
-        Dirichlet priors of ``startprob_`` and of the rows of ``transmat_``; 1 means no prior.
+    startprob_prior : float or array-like of shape (n_components,), default=1.0
+        Dirichlet prior of ``startprob_``; 1 means no prior.
+    transmat_prior : float or array-like of shape (n_components, n_components), default=1.0
+        Dirichlet prior of the rows of ``transmat_``; 1 means no prior.
     algorithm : {'viterbi', 'map'}, default='viterbi'
         How :meth:`decode` and :meth:`predict` choose states.
     random_state : int, RandomState instance or None, default=None
+        The random numbers of the initialization and of :meth:`sample`. With an int, every call
+        draws the same ones.
     n_iter : int, default=10
         The most iterations of EM.
     tol : float, default=1e-2
         EM stops when the log-likelihood of all sequences rises by less.
-    verbose : bool, default=False
-        Whether each iteration is printed to standard error.
-    params, init_params : str, default=all letters
-        What is learned, and what is initialized: 's' for ``startprob_``, 't' for ``transmat_``, and
-        letters of the subclass.
+    verbose : int or bool, default=False
+        How progress is shown: 0 not at all; 1 by a bar with the log-likelihood, on a terminal; 2 by
+        a line for each iteration. Without a terminal, lines go to the logger ``fastem`` (INFO), or
+        to standard error if logging is not configured. No number depends on it.
+    params : str, default=all letters
+        What is learned: 's' for ``startprob_``, 't' for ``transmat_``, and letters of the subclass.
+    init_params : str, default=all letters
+        What ``fit`` initializes, by the same letters.
     implementation : {'log', 'scaling'}, default='log'
         Whether the recursions run on log-densities, or on densities with scaling.
 
@@ -321,7 +328,10 @@ class BaseHMM(HMMInference, BaseEstimator):
         self._init(data.X, lengths)
         self._check()
         rule = Monitored(self._reset_monitor(), self.n_iter, self._tell_of_empty_rows)
-        algebra.fit(HookedModel(self, lengths), data, rule, self._next_model)
+        with display_of(self, "fit") as rule.display:
+            rule.display.begin(rule.max_iter)
+            algebra.fit(HookedModel(self, lengths), data, rule, self._next_model)
+            rule.display.end("converged" if rule.has_settled else "not converged")
         self.n_iter_ = rule.monitor.iter
         self.converged_ = rule.has_settled
 

@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 from sklearn.utils import check_random_state
 
 from ..data.sequences import Sequences
+from ..exceptions import SymbolColumnsWarning
 from ..families import Gaussian
 from ..notices import warn
 from ..statistics import Moments
@@ -368,7 +369,7 @@ def as_symbols(X):
             f"Symbols in {X.shape[1]} columns are read row by row, as one sequence of symbols. "
             "This is deprecated: give one column, X.reshape(-1, 1). For several columns of symbols "
             "use fastem.HMM(fastem.families.Categorical(n_categories), n_components).",
-            DeprecationWarning,
+            SymbolColumnsWarning,
         )
         X = X.reshape(-1, 1)
     return X

@@ -12,6 +12,7 @@ import numpy as np
 from .. import algebra
 from ..checks import same_shapes
 from ..data.batches import check_total
+from ..exceptions import NoDensityError
 from ..kernels.kalman import entry
 from ..kernels.kalman.filter import TO_SQUARE_ROOTS
 from ..kernels.kalman.lanes import LEAST
@@ -50,10 +51,6 @@ _REGRESSIONS = {
 # Above this ratio of the variance of the data to that of the noise, what the noise leaves is summed
 # row by row and not taken from products of the data, which cancel.
 _LARGEST_RATIO = 1e4
-
-
-class NoDensityError(ValueError):
-    """An observation has a singular covariance."""
 
 
 class KalmanModel(Model):

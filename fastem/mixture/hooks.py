@@ -9,6 +9,7 @@ that of :mod:`fastem.algebra`.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Self
 
 import numpy as np
@@ -17,9 +18,11 @@ from sklearn.mixture import GaussianMixture as ScikitMixture
 
 from ..data.remote import Remote
 from ..data.rows import Table, is_stream
+from ..exceptions import NotEnoughData
 from ..learning_rate import Clock
+from ..progress import SILENT, display_of
 from ..sklearn_compat import check_sample_weight
-from ..waiting import KEPT, NotEnoughData
+from ..waiting import KEPT
 from .base import BaseMixture
 from .model import MixtureModel
 
@@ -145,10 +148,29 @@ class _PeerSteps(BaseMixture):
                 )
         with self._all_or_nothing():
             self._begin_fit()
-            self._peer.fit_predict(self, X)
+            # scikit-learn's loop says by the steps below how it goes.
+            with display_of(self, "fit") as self._display:
+                self._peer.fit_predict(self, X)
+            del self._display
             rows = self._check_table(X, reset=False, min_samples=min_samples)[0]
             self._set_clock(Clock(observations=float(len(rows))))
         return Table(rows)
+
+    #: What shows a fit that goes step by step.
+    _display = SILENT
+
+    def _print_verbose_msg_init_beg(self, n_init):
+        """A start begins."""
+        self._display.begin(self.max_iter, n_init + 1, self.n_init)
+
+    def _print_verbose_msg_iter_end(self, n_iter, diff_ll):
+        """An iteration has changed the lower bound."""
+        self._display.step(n_iter, math.nan, f"change {diff_ll:+.2g}")
+
+    def _print_verbose_msg_init_end(self, lb, init_has_converged):
+        """A start has ended."""
+        how = "converged" if init_has_converged else "not converged"
+        self._display.end(f"{how} at the log-likelihood {lb:.6g}")
 
     def _begin_fit(self):
         """Remove what is of no use after a fit; whether it continues an earlier one."""
@@ -340,11 +362,14 @@ class ScikitSteps(_PeerSteps, ScikitMixture):
             raise error
         with self._all_or_nothing():
             resumed = self._begin_fit()
-            peer = self.to_sklearn()
+            peer = self.to_sklearn().set_params(verbose=0)
             rows = self._check_table(X, reset=not resumed, min_samples=min_samples)[0]
             try:
-                with np.errstate(all="ignore"):
+                with display_of(self, "fit") as display, np.errstate(all="ignore"):
+                    display.begin(self.max_iter)
                     peer.fit(rows)
+                    display.step(peer.n_iter_, peer.lower_bound_)
+                    display.end("converged" if peer.converged_ else "not converged")
             except ValueError:
                 raise error from None
             if not all(np.isfinite(getattr(peer, name)).all() for name in self._rounded):

@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from .. import algebra, checks
 from ..data.remote import map_tables, sample_of
 from ..estimator import is_count
+from ..exceptions import ImpossibleDataError, OverwritingWarning
 from ..hmm.base import BaseHMM
 from ..hmm.chain import Chain
 from ..hmm.custom import overridden_hooks
@@ -292,7 +293,7 @@ class BaseVariationalHMM(BaseHMM):
                     warn(
                         f"{name} was set, and is overwritten by the start because init_params "
                         f"contains {letter!r}.",
-                        UserWarning,
+                        OverwritingWarning,
                     )
 
     # Learning --------------------------------------------------------------------------------
@@ -327,13 +328,14 @@ class _Bounded(Monitored):
     """hmmlearn's rule, for the bound on the logarithm of the evidence."""
 
     _bound = -np.inf
+    measure = "lower bound"
 
     def limit(self):
         return None
 
     def before_step(self, model, expectation):
         if not np.isfinite(expectation.log_likelihood):
-            raise ValueError(
+            raise ImpossibleDataError(
                 f"The bound is not finite at iteration {self.n_iter + 1}: some sequence is "
                 "impossible under the posterior, or squares of the data overflow. Scale the "
                 "columns to a moderate range, or start from another posterior."
