@@ -1,91 +1,101 @@
-"""Sphinx: ``sphinx-build docs docs/_build``, with the extra ``docs`` installed."""
+"""Sphinx: ``sphinx-build -W --keep-going docs docs/_build``, with the extra ``docs`` installed.
 
-import inspect
-from importlib import import_module
+Examples in ``gallery`` are executed, and an error in one fails the build. The pages of the
+reference are written from the table of public names in ``fastem/__init__.py``.
+"""
+
+import sys
+from pathlib import Path
 
 import fastem
 
+sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
+
 project = "fastem"
 author = "the fastem developers"
-release = fastem.__version__
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.mathjax", "numpydoc", "myst_parser"]
-source_suffix = {".md": "markdown"}
-exclude_patterns = ["_build"]
-# Headings can be linked to, as on GitHub.
-myst_heading_anchors = 3
-numpydoc_show_class_members = False
-# The pages are written by hand; numpydoc loads the extension that would make some.
-autosummary_generate = False
-# What scikit-learn adds for the routing of metadata is described there, not here.
-_requests = [
-    f"set_{method}_request"
-    for method in ("fit", "partial_fit", "predict", "predict_proba", "score", "transform",
-                   "score_samples", "decode")
-]  # fmt: skip
-autodoc_default_options = {
-    "members": True,
-    "inherited-members": True,
-    "exclude-members": ", ".join(["get_metadata_routing", *_requests]),
+release = version = fastem.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_design",
+    "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
+    "matplotlib.sphinxext.plot_directive",
+    "reference_pages",
+]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+exclude_patterns = [
+    "_build",
+    "_extensions",
+    "gallery",
+    "pictures",
+    "**/backreferences",
+    "**sg_execution_times.rst",
+]
+
+# Pages ------------------------------------------------------------------------------------------
+
+# Headings can be linked to, and mathematics is written, as on GitHub.
+myst_heading_anchors = 4
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_dmath_double_inline = True
+
+html_theme = "pydata_sphinx_theme"
+html_title = "fastem"
+html_static_path = ["_static"]
+html_css_files = ["fastem.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "logo": {"text": "fastem"},
+    "navbar_align": "left",
+    "header_links_before_dropdown": 6,
+    "navigation_with_keys": False,
+    "show_toc_level": 2,
+    "show_nav_level": 1,
+    "navigation_depth": 2,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": ["sphinx-version"],
 }
-html_theme = "alabaster"
+# Pages without others beside them have nothing to show in the first column.
+html_sidebars = {"index": [], "changelog": []}
+copybutton_exclude = ".linenos, .gp, .go"
 
-# The reference, from the table of public names --------------------------------------------------
+# Pictures and examples --------------------------------------------------------------------------
 
+plot_formats = [("png", 160)]
+plot_html_show_formats = False
+plot_html_show_source_link = False
+plot_rcparams = {"figure.constrained_layout.use": True, "font.size": 9}
+plot_apply_rcparams = True
 
-def setup(app):
-    app.connect("source-read", _insert_reference)
+sphinx_gallery_conf = {
+    "examples_dirs": ["gallery"],
+    "gallery_dirs": ["auto_gallery"],
+    "abort_on_example_error": True,
+    "doc_module": ("fastem",),
+    "reference_url": {"fastem": None},
+    "backreferences_dir": "reference/backreferences",
+    "remove_config_comments": True,
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "min_reported_time": 1e9,
+    "capture_repr": (),
+    "thumbnail_size": (400, 280),
+    "image_srcset": ["2x"],
+}
 
+# Reference --------------------------------------------------------------------------------------
 
-def _insert_reference(app, page, source):
-    source[0] = source[0].replace("<!-- public names -->", "\n\n".join(_reference()))
-
-
-#: Classes of objects that methods return, in packages that do not export them.
-_RETURNED = {"hmm": ["stream.StateFilter"], "kalman": ["stream.KalmanStream"]}
-
-
-def _reference():
-    """Sections of Markdown: the estimators of each package, functions, and modules."""
-    shown = {id(getattr(fastem, name)) for name in fastem.__all__}
-
-    def others(module):
-        """The public names of a module that have not been shown."""
-        names = getattr(module, "__all__", ())
-        names = [name for name in names if id(getattr(module, name)) not in shown]
-        shown.update(id(getattr(module, name)) for name in names)
-        return [_entry(f"{module.__name__}.{name}", getattr(module, name)) for name in names]
-
-    packages = list(dict.fromkeys(fastem.ESTIMATORS.values()))
-    for package in packages:
-        module = import_module(f"fastem.{package}")
-        names = [name for name, home in fastem.ESTIMATORS.items() if home == package]
-        entries = [_entry(f"fastem.{name}", getattr(fastem, name)) for name in names]
-        returned = [
-            f".. autoclass:: fastem.{package}.{name}" for name in _RETURNED.get(package, ())
-        ]
-        yield _section(module, [*entries, *others(module), *returned])
-    yield "## Functions and values"
-    yield _block([_entry(f"fastem.{name}", getattr(fastem, name)) for name in fastem.FUNCTIONS])
-    for name in fastem.MODULES:
-        if name not in packages and (entries := others(getattr(fastem, name))):
-            yield _section(getattr(fastem, name), entries)
-
-
-def _section(module, entries):
-    return f"## `{module.__name__}`\n\n{_in_markdown(module.__doc__)}\n\n{_block(entries)}"
-
-
-def _in_markdown(docstring):
-    """The first paragraph of a docstring, in Markdown."""
-    first = inspect.cleandoc(docstring).partition("\n\n")[0]
-    return first.replace("``", "`").replace(":mod:`", "`").replace(":func:`", "`")
-
-
-def _entry(name, value):
-    if inspect.isclass(value):
-        return f".. autoclass:: {name}"
-    return f".. autofunction:: {name}" if callable(value) else f".. autodata:: {name}"
-
-
-def _block(entries):
-    return "```{eval-rst}\n" + "\n".join(entries) + "\n```"
+numpydoc_show_class_members = False
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"
+# reference_pages writes the pages itself.
+autosummary_generate = False

@@ -100,9 +100,8 @@ class KalmanFilter(Estimator):
                            estimates pykalman's four        else stays
     not given              learned by ``fit``; ``em``       learned if in ``em_vars``, else stays
                            estimates pykalman's four        as it was initialized
-    given, and in          the other entries are learned    the other entries are learned if the
-    ``fixed`` with single                                   parameter is in ``em_vars``
-    entries
+    partly in ``fixed``    its other entries are            its other entries are
+                           learned, given or not            learned if it is in ``em_vars``
     =====================  ===============================  ======================================
 
     ``partial_fit`` does as ``fit``. Pykalman's four are the covariances and the initial mean. An

@@ -2,6 +2,7 @@
 
 import doctest
 import functools
+import importlib.util
 import re
 import sys
 import types
@@ -11,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
+import fastem
+
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 PAGES = [
-    path for path in [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
+    path for path in [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
     if BLOCK.search(path.read_text())
 ]  # fmt: skip
 
@@ -33,7 +36,7 @@ def test_all_fences_of_python_are_found():
     assert {page.name for page in PAGES} >= {"README.md", "hmm.md", "kalman.md", "dirichlet.md"}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 def test_a_page_runs_as_printed(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, stand_in in (("ray", fake_ray), ("pyspark", fake_pyspark)):
@@ -151,3 +154,84 @@ def test_the_tree_names_files_that_exist():
             continue
         for name in names[1].split() if line.startswith("  ") and line[2] != " " else ():
             assert (ROOT / top / name).exists(), line
+
+
+# Links -------------------------------------------------------------------------------------------
+
+LINK = re.compile(r"(?<!\\)\]\(([^)\s]+)\)")
+TOCTREE = re.compile(r"^```\{toctree\}\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+#: Pages that Sphinx writes when it builds the site.
+MADE = {"auto_gallery/index"}
+TEXTS = [
+    path for path in [*ROOT.glob("*.md"), *sorted(ROOT.glob("docs/**/*.md"))]
+    if "_build" not in path.parts
+]  # fmt: skip
+
+
+def anchors(page):
+    """What the headings of a page are linked to by, as on GitHub."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    found = set()
+    for heading in re.findall(r"^#+ +(.*?) *$", text, re.MULTILINE):
+        plain = re.sub(r"[^\w\- ]", "", re.sub(r"\]\(.*?\)", "", heading).lower())
+        found.add(plain.replace(" ", "-"))
+    return found
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=[str(page.relative_to(ROOT)) for page in TEXTS])
+def test_relative_links_lead_somewhere(page):
+    text = re.sub(r"^```python.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"`[^`\n]+`", "", text)
+    broken = []
+    for link in LINK.findall(text):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        exists = target.exists()
+        if not exists or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
+            broken.append(link)
+    assert broken == []
+
+
+def test_every_page_is_in_the_navigation():
+    listed = {ROOT / "docs" / "index.md"}
+    for page in TEXTS:
+        for block in TOCTREE.findall(page.read_text()):
+            for line in block.splitlines():
+                if line and not line.startswith(":") and line not in MADE:
+                    path = (page.parent / f"{line}.md").resolve()
+                    assert path.exists(), f"{page.name}: {line}"
+                    listed.add(path)
+    assert {page for page in TEXTS if page.parent != ROOT} == listed
+
+
+def reference_pages():
+    """The extension of Sphinx that writes the reference."""
+    path = ROOT / "docs" / "_extensions" / "reference_pages.py"
+    spec = importlib.util.spec_from_file_location("reference_pages", path)
+    pages = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(pages)
+    return pages
+
+
+def test_every_public_name_has_a_page_in_the_reference():
+    pages = reference_pages()
+    names = [name for _, section in pages.sections() for name in section]
+    assert len(names) == len(set(names)) > 80
+    shown = {id(pages.found(name)) for name in names}
+    for module, inside in pages.developers().items():
+        shown.update(id(getattr(getattr(fastem, module), name)) for name in inside)
+    public = [f"fastem.{name}" for name in fastem.__all__]
+    for module in fastem.MODULES:
+        inside = getattr(getattr(fastem, module), "__all__", ())
+        public += [f"fastem.{module}.{name}" for name in inside]
+    assert [name for name in public if id(pages.found(name)) not in shown] == []
+
+
+def test_members_are_those_a_user_needs():
+    pages = reference_pages()
+    shown = pages.members(fastem.GaussianMixture)
+    assert {"fit", "partial_fit", "predict", "sample", "learner"} <= set(shown)
+    noise = [name for name in shown if name.endswith("_request") or "metadata" in name]
+    assert noise == []

@@ -98,7 +98,7 @@ def test_there_are_no_other_loops_of_em():
 def test_american_spelling():
     british = r"\b\w*(centre|neighbour|colour|favour|behaviour|ising\b|isation|labelled|modelling)"
     allowed = r"raising|rising|surprising|promising|comprising|arising|advertising"
-    texts = [*LIBRARY, *ROOT.glob("docs/*.md"), ROOT / "README.md", ROOT / "CHANGELOG.md"]
+    texts = [*LIBRARY, *ROOT.glob("docs/**/*.md"), ROOT / "README.md", ROOT / "CHANGELOG.md"]
     assert {
         name: wrong
         for name, lines in lines_with(british, texts).items()

@@ -30,7 +30,7 @@ def test_documented_modules_are_there_from_the_beginning():
 
 
 def test_the_documents_name_no_other_modules():
-    text = "".join(path.read_text() for path in [ROOT / "README.md", *ROOT.glob("docs/*.md")])
+    text = "".join(path.read_text() for path in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
     text += "".join(path.read_text() for path in ROOT.glob("fastem/*.py"))
     modules = {path.stem for path in ROOT.glob("fastem/*.py")} | {"families", "distributed"}
     named = set(re.findall(r"\bfastem\.([a-z_]+)\b", text)) & modules
