@@ -348,7 +348,7 @@ def test_either_likelihood_can_be_overridden(hook):
     assert_allclose(ours.score(X), theirs.score(X), rtol=1e-10)
 
 
-def labelled_class(base):
+def labeled_class(base):
     """A model that learns from known states, and is used like any other."""
 
     class Labelled(base):
@@ -369,7 +369,7 @@ def labelled_class(base):
 def test_what_learning_does_is_not_done_to_scores(implementation):
     X = data("GaussianHMM")
     models = [
-        quietly(labelled_class(base)(2, n_iter=3, random_state=0).set_params(
+        quietly(labeled_class(base)(2, n_iter=3, random_state=0).set_params(
             implementation=implementation).fit, X, LENGTHS)
         for base in (hmmlearn.hmm.GaussianHMM, fastem.GaussianHMM)
     ]  # fmt: skip
