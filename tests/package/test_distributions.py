@@ -90,9 +90,7 @@ def test_links_and_pictures_of_the_page_on_pypi_lead_somewhere(wheel):
     text = wheel[1].get_payload()
     # Code is the same as in README, and everything else but the addresses.
     readme = (ROOT / "README.md").read_text()
-    assert re.findall(r"```.*?```", text, re.DOTALL) == re.findall(
-        r"```.*?```", readme, re.DOTALL
-    )
+    assert re.findall(r"```.*?```", text, re.DOTALL) == re.findall(r"```.*?```", readme, re.DOTALL)
     without_code = re.sub(r"```.*?```|`[^`\n]+`", "", text, flags=re.DOTALL)
     links = re.findall(r"\]\(([^)\s]+)", without_code)
     links += re.findall(r'\b(?:src|href|srcset)="([^"]+)"', without_code)

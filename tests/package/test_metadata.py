@@ -223,8 +223,6 @@ unused = set({unused!r}) - set(sys.modules)
 {code}
 print(*unused & set(sys.modules))
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == []
