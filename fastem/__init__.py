@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from .warming import warmup as warmup
 
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 #: Every estimator, and the package that it comes from: what can be saved, and what is documented.
 ESTIMATORS = {

@@ -23,10 +23,13 @@ from .newton import copy_into, log_rise, moved, newton_step
 #: last "word" is the length of the document. ``weight`` is that of all documents.
 Tables = namedtuple("Tables", "starts above far_starts far_values far_weights weight")
 
-# Below this square of the step, in the norm of the curvature, the rise may be lost in the rounding
-# of the likelihood, and a fall by no more than that rounding, relatively, is no fall.
+# A step rises by half of its square, in the norm of the curvature. If that square is below the
+# first number, or below the rounding of the likelihood (relative, so large for huge counts), the
+# rise may be lost in the rounding, and a fall by no more than that is no fall. From the last number
+# on a step may be too long for Newton's method, and has to be seen to rise.
 _SURE_RISE = 1e-8
 _ROUNDING = 1e-13
+_LONG_STEP = 0.01
 _MAX_HALVINGS = 12
 _MAX_LEAPS = 20
 
@@ -247,7 +250,9 @@ def ascend(tables, alpha, first, second, level):
     step = np.empty(n_words)
     expected = newton_step(gradient, second, second[n_words], step)
     if expected > 0.0:
-        least = level - _ROUNDING * abs(level) if expected < _SURE_RISE else level
+        rounding = _ROUNDING * abs(level)
+        unseen = expected < max(_SURE_RISE, min(rounding, _LONG_STEP))
+        least = level - rounding if unseen else level
         scale = 1.0
         for _ in range(_MAX_HALVINGS):
             moved(alpha, step, scale, new)

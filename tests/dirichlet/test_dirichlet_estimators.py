@@ -384,8 +384,9 @@ def test_one_document():
     assert (model.alpha_ > 0).all() and np.isfinite(model.lower_bound_)
 
 
-def test_huge_counts():
-    rng = np.random.default_rng(26)
+@pytest.mark.parametrize("seed", [0, 2, 3, 8, 26, 45])
+def test_huge_counts(seed):
+    rng = np.random.default_rng(seed)
     X = oracles.documents(ALPHA, rng.integers(10**6, 10**9, 500), rng)
     model = fit(X)
     slope = model.alpha_ * (oracles.expect(model.alpha_, X) - oracles.own(model.alpha_))
