@@ -40,9 +40,9 @@ def add_to(commands):
         commands, "plot", _run,
         help="a picture of a model",
         description="Draw a model, with data or beside other models. Without --kind: the "
-        "components of a Gaussian mixture, the densities of another one; the states of a hidden Markov model "
-        "along its data, or its transitions without data; the bands of a Kalman filter; the "
-        "divergences between several models.",
+        "components of a Gaussian mixture, the densities of another one; the states of a hidden "
+        "Markov model along its data, or its transitions without data; the bands of a Kalman "
+        "filter; the divergences between several models.",
         examples=EXAMPLES,
     )  # fmt: skip
     parser.add_argument("model", type=Path, metavar="MODEL", help="a file that fastem has written")
