@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from . import matching as matching
     from . import mixture as mixture
     from . import model as model
+    from . import plot as plot
     from . import simulated as simulated
     from . import statistics as statistics
     from . import stopping as stopping
@@ -102,7 +103,7 @@ MODULES = (
     "algebra", "base", "callbacks", "data", "dirichlet", "distributed", "drift", "families",
     "functional", "hmm", "kalman", "kernels", "learning_rate", "matching", "mixture",
     "mixture_of_models", "model",
-    "monitoring", "simulated", "statistics", "stopping", "vhmm",
+    "monitoring", "plot", "simulated", "statistics", "stopping", "vhmm",
 )  # fmt: skip
 
 _HOMES = {**ESTIMATORS, **FUNCTIONS}
