@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 from .errors import Failure, Usage
@@ -97,7 +98,10 @@ def _run(options):
     models = [model, *map(load, options.others)]
     figure = Figure(figsize=size, layout="constrained")
     ax = figure.add_subplot()
-    _draw(kind, models, given, options, ax)
+    with warnings.catch_warnings():
+        # Columns were found by their names.
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        _draw(kind, models, given, options, ax)
     if options.title:
         figure.suptitle(options.title)
     figure.savefig(options.out, dpi=options.dpi)
@@ -160,14 +164,15 @@ def _draw(kind, models, given, options, ax):
     columns = [_column(word, names_of(model)) for word in options.column]
     one = {"column": columns[0]} if len(columns) == 1 else {}
     two = {"columns": tuple(columns)} if len(columns) == 2 else {}
+    cut = {} if lengths is None else {"lengths": lengths}
     if kind == "components":
         if one:
             raise Usage("--kind components needs two columns: --column A --column B.")
-        plot.components(model, X, **two, ax=ax)
+        plot.components(model, X, **two, **cut, ax=ax)
     elif kind == "densities":
-        plot.densities(model, X, **one, **two, ax=ax)
+        plot.densities(model, X, **one, **two, **cut, ax=ax)
     elif kind == "responsibilities":
-        plot.responsibilities(model, X, ax=ax)
+        plot.responsibilities(model, X, **cut, ax=ax)
     elif kind == "states":
         plot.states(model, X, lengths, sequence=options.sequence, **one, ax=ax)
     elif kind == "transitions":
