@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import re
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -112,7 +113,7 @@ class TextTable:
         first_line = FirstLine.of(first.rstrip("\r"), separator, header)
         self.separator, self.names, self._n_columns = first_line
         named = self.names is not None
-        self._text = rest if named else text
+        self._text = (rest if named else text).rstrip("\r\n")
         self._first_line = 1 + named
         self._rows: list[list[str]] | None = None
 
@@ -146,11 +147,11 @@ class TextTable:
         import pandas
 
         try:
-            # Other ways of reading numbers are quicker, and not exact.
             frame = pandas.read_csv(
-                io.StringIO(self._text), sep=self.separator, header=None,
-                float_precision="round_trip", keep_default_na=False, na_values=sorted(MISSING),
-                skipinitialspace=True, low_memory=False,
+                io.StringIO(self._text), sep=self.separator, header=None, keep_default_na=False,
+                na_values=sorted(MISSING), skipinitialspace=True, low_memory=False,
+                skip_blank_lines=self._n_columns > 1,
+                **_exactly(pandas.__version__),
             )  # fmt: skip
         except (ValueError, OverflowError):  # pandas' own errors are among these
             return None
@@ -164,6 +165,8 @@ class TextTable:
     def _by_numpy(self, columns):
         if columns != list(range(self._n_columns)) or not self._text.strip():
             return None  # it does not look at the others, not even whether they are there
+        if self._n_columns == 1 and re.search(r"^\s*$", self._text, re.MULTILINE):
+            return None  # it leaves out what is missing
         try:
             return np.loadtxt(
                 io.StringIO(self._text), delimiter=self.separator, ndmin=2, comments=None,
@@ -171,6 +174,12 @@ class TextTable:
             )  # fmt: skip
         except ValueError:
             return None
+
+
+def _exactly(version: str) -> dict[str, str]:
+    """What makes pandas read numbers exactly, which it does by itself since 3.1."""
+    major, minor = (int(part) for part in version.split(".")[:2])
+    return {} if (major, minor) >= (3, 1) else {"float_precision": "round_trip"}
 
 
 def _names(values: list[str]) -> list[str]:

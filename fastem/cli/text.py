@@ -29,8 +29,9 @@ def rows_of(lines, separator: str, n_columns: int, first_line: int) -> list[list
     reader = csv.reader(lines, delimiter=separator, strict=True)
     try:
         for row in reader:
-            if not row:
+            if not row and n_columns > 1:
                 continue
+            row = row or [""]  # in a single column, a missing value
             if len(row) != n_columns:
                 raise Failure(
                     f"line {first_line + reader.line_num - 1} has {len(row)} values, and the first "

@@ -1,5 +1,7 @@
 """The command as a process, and a folder of small data for it."""
 
+import contextlib
+import io
 import os
 import subprocess
 import sys
@@ -7,21 +9,37 @@ import sys
 import numpy as np
 import pytest
 
+from fastem.cli import main
+
 N_ROWS = 300
 
 
 class Command:
-    """Runs ``python -m fastem`` in a folder."""
+    """The command in a folder: in this process, which has imported everything, or in its own."""
 
     def __init__(self, folder):
         self.folder = folder
         self.environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
 
-    def __call__(self, *arguments, stdin=None, code=0, env=(), main=("-m", "fastem")):
+    def __call__(self, *arguments, code=0):
         """The output, and the lines on standard error; the exit code is checked."""
+        out, err = io.StringIO(), io.StringIO()
+        with (
+            contextlib.chdir(self.folder), contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):  # fmt: skip
+            try:
+                found = main([str(argument) for argument in arguments])
+            except SystemExit as end:
+                found = end.code
+        assert found == code, (out.getvalue()[-2000:], err.getvalue()[-4000:])
+        return out.getvalue(), err.getvalue().splitlines()
+
+    def process(self, *arguments, stdin=None, code=0, env=None, main=("-m", "fastem")):
+        """The same of ``python -m fastem``, in a process."""
         done = subprocess.run(
             [sys.executable, *main, *map(str, arguments)], cwd=self.folder, input=stdin,
-            env={**self.environment, **dict(env)}, capture_output=True, text=True, check=False,
+            env={**self.environment, **(env or {})}, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == code, (done.stdout[-2000:], done.stderr[-4000:])
         return done.stdout, done.stderr.splitlines()

@@ -20,7 +20,7 @@ def run(fitted, monkeypatch, capsys):
     for name, content in {
         "short.csv": "a,b\n1,2\n3\n", "long.csv": "1,2\n3,4,5\n", "open.csv": 'a,b\n1,"2\n',
         "empty.csv": "", "header.csv": "a,b\n", "twice.csv": "a,a\n1,2\n",
-        "gap.csv": "height,weight\n1,2\n1,\n", "foreign.fastem": "PK", "words.npy": "none",
+        "gap.csv": "height,weight\n1,2\n1,\n", "foreign.fastem": "no model", "words.npy": "none",
         "words.npz": "none", "words.parquet": "none", "nogroup.csv": "g,x\na,1\n,2\n",
         "far.csv": "height,weight\n1,2\n1,inf\n", "sum.csv": "40\n50\n",
     }.items():  # fmt: skip
@@ -122,11 +122,11 @@ def test_errors_are_one_line(line, code, words, run):
 
 
 def test_a_traceback_can_be_asked_for(fastem):
-    _, err = fastem("show", "nothing.fastem", "--traceback", code=1)
+    _, err = fastem.process("show", "nothing.fastem", "--traceback", code=1)
     assert err[0].startswith("Traceback") and "FileNotFoundError" in err[-1]
-    _, err = fastem("show", "nothing.fastem", code=1, env={"FASTEM_DEBUG": "1"}.items())
+    _, err = fastem.process("show", "nothing.fastem", code=1, env={"FASTEM_DEBUG": "1"})
     assert err[0].startswith("Traceback")
-    _, err = fastem("show", "nothing.fastem", code=1)
+    _, err = fastem.process("show", "nothing.fastem", code=1)
     assert err == ["fastem show: nothing.fastem: No such file or directory"]
 
 

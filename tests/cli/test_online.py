@@ -32,7 +32,9 @@ ONLINE = ("fit", "gmm", "-", "-k", 3, "--seed", 1, "--online", "-o", "m.fastem")
 
 def test_it_learns_as_partial_fit_does(fastem, rows):
     text = (fastem.folder / "log.csv").read_text()
-    _, err = fastem(*ONLINE, "--chunk", 100, "--checkpoint-every", "150rows", "-v", stdin=text)
+    _, err = fastem.process(
+        *ONLINE, "--chunk", 100, "--checkpoint-every", "150rows", "-v", stdin=text
+    )
     assert [line.rpartition("; ")[2] for line in err] == ["wrote m.fastem"] * 3
     assert "200 rows" in err[0] and "300 rows" in err[1]  # the last chunk, at the end
     found = library.load(fastem.folder / "m.fastem")
@@ -79,17 +81,17 @@ def test_a_group_is_a_sequence(fastem):
 
 def test_too_few_rows_are_kept(fastem):
     few = ("fit", "gmm", "-", "-k", 2, "--seed", 0, "--online", "-o", "few.fastem", "--resume")
-    _, err = fastem(*few, stdin="1.5\n", code=1)
+    _, err = fastem.process(*few, stdin="1.5\n", code=1)
     assert len(err) == 1 and "19 more rows are needed" in err[0] and "--resume" in err[0]
-    _, err = fastem("score", "few.fastem", "-", stdin="1\n", code=1)
+    _, err = fastem.process("score", "few.fastem", "-", stdin="1\n", code=1)
     assert len(err) == 1 and "without a model" in err[0]
-    fastem(*few, stdin="".join(f"{n % 7}\n" for n in range(30)))
+    fastem.process(*few, stdin="".join(f"{n % 7}\n" for n in range(30)))
     assert library.load(fastem.folder / "few.fastem").n_observations_ == 31
 
 
 def test_what_was_learned_before_an_error_is_saved(fastem):
     text = (fastem.folder / "log.csv").read_text() + "1,two\n"
-    _, err = fastem(*ONLINE, "--chunk", 100, stdin=text, code=1)
+    _, err = fastem.process(*ONLINE, "--chunk", 100, stdin=text, code=1)
     assert len(err) == 1 and "column 'weight' holds text ('two' in row 301)" in err[0]
     assert library.load(fastem.folder / "m.fastem").n_observations_ == 300
 

@@ -10,6 +10,11 @@ from numpy.testing import assert_array_equal
 import fastem as library
 
 
+@pytest.fixture(autouse=True)
+def narrow(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+
+
 def table(out):
     """The columns of CSV, by name."""
     found = np.genfromtxt(
@@ -63,7 +68,7 @@ def test_columns_are_found_by_name(fitted):
     model = loaded(fitted, "model")
     out, _ = fitted("score", "model.fastem", "more.csv")
     assert float(out) == model.score(X)
-    out, _ = fitted("score", "model.fastem", "-", "--columns", "0,1", stdin=text)
+    out, _ = fitted.process("score", "model.fastem", "-", "--columns", "0,1", stdin=text)
     assert float(out) == model.score(X[:, ::-1])
 
 
@@ -231,7 +236,7 @@ def test_show_as_json(fitted):
 def test_the_other_commands(fastem, tmp_path):
     out, _ = fastem("warmup", "Dirichlet", "--jobs", 1)
     assert "Dirichlet" in out
-    out, _ = fastem("--version", main=("-m", "fastem"))
+    out, _ = fastem("--version")
     assert out == f"fastem {library.__version__}\n"
     _, err = fastem("reproduce", "nothing", code=2)
     assert err == [
@@ -247,3 +252,27 @@ def test_the_names_of_experiments_are_known():
     from fastem.experiments import NAMES as there
 
     assert NAMES == there
+
+
+PROCESSES = {
+    "fit": ("gmm", "measurements.csv", "-k", 3, "--seed", 1, "-o", "f.fastem"),
+    "score": ("model.fastem", "measurements.csv"),
+    "predict": ("model.fastem", "measurements.csv"),
+    "sample": ("model.fastem", "-n", 4, "--seed", 1),
+    "forecast": ("series.fastem", "series.csv", "--steps", 2),
+    "combine": ("a.fastem", "b.fastem", "-o", "all.fastem"),
+    "divergence": ("a.fastem", "b.fastem"),
+    "show": ("visits.fastem", "--json"),
+    "plot": ("visits.fastem", "-o", "p.png"),
+    "warmup": ("--help",),
+    "reproduce": ("--help",),
+    "bench": ("--help",),
+}
+
+
+@pytest.mark.parametrize("name", PROCESSES)
+def test_a_process_says_the_same(name, fitted):
+    if name == "plot":
+        pytest.importorskip("matplotlib")
+    there = fitted.process(name, *PROCESSES[name], env={"COLUMNS": "80"})
+    assert there == fitted(name, *PROCESSES[name])
