@@ -96,6 +96,14 @@ def fastem(tmp_path_factory):
     return Command(folder)
 
 
+@pytest.fixture
+def series(fastem):
+    """The rows of series.csv, of which one is missing."""
+    values = (fastem.folder / "series.csv").read_text().splitlines()[1:]
+    assert values.count("") == 1
+    return np.array([float(value or "nan") for value in values])[:, None]
+
+
 @pytest.fixture(scope="module")
 def fitted(fastem):
     """The command, in a folder with data and models."""

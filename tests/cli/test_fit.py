@@ -190,12 +190,10 @@ def test_emissions(emissions, kind, n_values, fastem):
     assert_same(library.load(fastem.folder / "m"), expected)
 
 
-def test_kalman_takes_missing_values_and_three_dimensions(fastem):
-    X = np.genfromtxt(fastem.folder / "series.csv", skip_header=1, delimiter=",")[:, None]
-    assert np.isnan(X).sum() == 1
+def test_kalman_takes_missing_values_and_three_dimensions(fastem, series):
     fastem("fit", "kalman", "series.csv", "-d", 2, "--tolerance", "1e-2", "-o", "m")
     assert_same(
-        library.load(fastem.folder / "m"), library.KalmanFilter(n_dim_state=2, tol=1e-2).fit(X)
+        library.load(fastem.folder / "m"), library.KalmanFilter(n_dim_state=2, tol=1e-2).fit(series)
     )
     several = np.random.default_rng(0).normal(size=(5, 12, 2)).cumsum(axis=1)
     np.save(fastem.folder / "several.npy", several)
@@ -217,3 +215,19 @@ def test_counts_dense_and_sparse(fastem):
     np.save(fastem.folder / "shares.npy", shares)
     fastem("fit", "dirichlet", "shares.npy", "--proportions", "-o", "m")
     assert_same(library.load(fastem.folder / "m"), library.Dirichlet().fit(shares))
+
+
+def test_missing_values_of_a_single_column(fastem, series):
+    fit = ("fit", "kalman", "-d", 1, "--iterations", 2, "-o", "m")
+    text = (fastem.folder / "series.csv").read_text()
+    expected = library.KalmanFilter(n_dim_state=1, max_iter=2)
+    with pytest.warns(library.mixture.base.ConvergenceWarning):
+        expected.fit(series)
+    # As pandas writes it, with other words, with other line ends, at the end of the file.
+    for name, content in {
+        "quoted.csv": text.replace("\n\n", '\n""\n'), "word.csv": text.replace("\n\n", "\nNA\n"),
+        "windows.csv": text.replace("\n", "\r\n"), "more_lines.csv": text + "\n\n",
+    }.items():  # fmt: skip
+        (fastem.folder / name).write_bytes(content.encode())
+        fastem(*fit, name)
+        assert_same(library.load(fastem.folder / "m"), expected)

@@ -100,16 +100,15 @@ def test_output_of_all_kinds(fitted, rows):
                        probabilities[:, 2])  # fmt: skip
 
 
-def test_predict_of_a_kalman_filter(fitted):
+def test_predict_of_a_kalman_filter(fitted, series):
     model = loaded(fitted, "series")
-    X = np.genfromtxt(fitted.folder / "series.csv", skip_header=1, delimiter=",")[:, None]
-    means, covariances = model.smooth(X)
+    means, covariances = model.smooth(series)
     out, _ = fitted("predict", "series.fastem", "series.csv")
     found = table(out)
     assert_array_equal(found["state0"], means[:, 0])
     assert_array_equal(found["state0_sd"], np.sqrt(covariances[:, 0, 0]))
     out, _ = fitted("predict", "series.fastem", "series.csv", "--of", "observations", "--filtered")
-    means, covariances = model.filter(X)
+    means, covariances = model.filter(series)
     found, C = table(out), model.observation_matrices_
     np.testing.assert_allclose(found["level"], (means @ C.T + model.observation_offsets_)[:, 0],
                                rtol=1e-12)  # fmt: skip
@@ -133,9 +132,8 @@ def test_sample(fitted):
     assert_array_equal(np.sum(list(table(out).values()), axis=0), [9, 9, 9])
 
 
-def test_forecast_of_a_kalman_filter(fitted):
-    X = np.genfromtxt(fitted.folder / "series.csv", skip_header=1, delimiter=",")[:, None]
-    means, covariances = loaded(fitted, "series").forecast(X, 3)
+def test_forecast_of_a_kalman_filter(fitted, series):
+    means, covariances = loaded(fitted, "series").forecast(series, 3)
     out, _ = fitted("forecast", "series.fastem", "series.csv", "--steps", 3, "--level", 0.9)
     found = table(out)
     assert found["step"].tolist() == [1, 2, 3]
