@@ -28,7 +28,7 @@ def in_page():
 
 
 #: What takes long, or never ends, or changes the machine.
-NOT_RUN = ("tail -f", "pip install", "fastem warmup", "fastem reproduce", "fastem bench")
+NOT_RUN = ("tail -n +1 -f", "pip install", "fastem warmup", "fastem reproduce", "fastem bench")
 
 
 def run(line, fitted, tmp_path):
