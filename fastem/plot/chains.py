@@ -9,7 +9,7 @@ import numpy as np
 
 from ..data.sequences import as_sequences, is_sequence_stream
 from . import style
-from .fitted import CHAINS, column_number, copied, names_of, state_shares
+from .fitted import CHAINS, column_number, copied, is_series, names_of, state_shares
 
 __all__ = ["states", "transitions"]
 
@@ -67,13 +67,15 @@ def states(model, X, lengths=None, *, sequence=0, column=0, times=None, ax=None)
     _, path = estimator.decode(table.X, table.lengths)
     posteriors = estimator.predict_proba(table.X, table.lengths)[first:last]
     ax = style.axes(ax)
-    _draw_series(ax, times, series)
+    _draw_series(ax, times, series, _has_categories(estimator))
     # In the units of the axis, which is one of dates now if times are dates.
     edges = np.asarray(ax.convert_xunits(_edges(times)), dtype=float)
     _draw_ribbon(ax, edges, posteriors)
-    labelled = _draw_path(ax, edges, path[first:last])
-    _make_room(ax, series, _legend(ax, path[first:last], labelled))
+    labeled = _draw_path(ax, edges, path[first:last])
+    _make_room(ax, series, _legend(ax, path[first:last], labeled))
     ax.set_xlim(edges[0], edges[-1])
+    if times.dtype.kind == "M":
+        style.show_dates(ax)
     return style.finish(ax, name_of_times(given, times), names[column])
 
 
@@ -86,7 +88,7 @@ def one_sequence(estimator, X, lengths, sequence, function):
             f"fastem.plot.{function} takes data as an array or a list of sequences; got a stream: "
             "draw one of its sequences."
         )
-    if np.ndim(X) == 1 and not isinstance(X, (list, tuple)):
+    if is_series(X):
         X = np.asarray(X)[:, None]
     if hasattr(estimator, "_as_read"):
         X, lengths = estimator._as_read(X, lengths)
@@ -166,8 +168,20 @@ def _edges(times):
     return np.concatenate([times[:1] - halves[:1], inner, times[-1:] + halves[-1:]])
 
 
-def _draw_series(ax, times, series):
-    few = len(series) <= 150
+def _has_categories(estimator):
+    """Whether values are names, between which no line leads."""
+    if not hasattr(estimator, "_learned_model"):
+        return False
+    return estimator._learned_model().family.indexes
+
+
+def _draw_series(ax, times, series, categories):
+    n = len(series)
+    if categories:
+        size = float(np.clip(600.0 / n, 1.0, 3.0))
+        ax.plot(times, series, "o", color=style.INK, markersize=size, markeredgewidth=0, zorder=2)
+        return
+    few = n <= 150
     ax.plot(
         times, series, color=style.INK, linewidth=0.9, marker="o" if few else None, markersize=3,
         zorder=2,
@@ -216,12 +230,12 @@ def _draw_path(ax, edges, path):
     return set(runs[long].tolist())
 
 
-def _legend(ax, path, labelled):
+def _legend(ax, path, labeled):
     """A legend, if some state has no number in the path; returns how many lines it has."""
     from matplotlib.patches import Patch
 
     present = np.unique(path).tolist()
-    if set(present) <= labelled or not 1 < len(present) <= _MOST_IN_LEGEND:
+    if set(present) <= labeled or not 1 < len(present) <= _MOST_IN_LEGEND:
         return 0
     n_lines = 1 if len(present) <= 5 else 2
     handles = [Patch(color=style.color(k), label=f"state {k}") for k in present]
@@ -312,7 +326,7 @@ def transitions(model, *, labels=None, least=0.01, ax=None):
             ends.append(_on_curve(curve, np.linspace(0, 1, 21)))
         else:
             curve = _bow(points, radii, i, j)
-            path, places = Path(curve, [1, 3, 3]), _on_curve(curve, np.linspace(0.25, 0.75, 11))
+            path, places = Path(curve, [1, 3, 3]), _on_curve(curve, np.linspace(0.25, 0.65, 9))
         _draw_arrow(ax, path, style.color(i), transmat[i, j])
         if len(drawn) <= _MOST_LABELS:
             at = _free_place(places, taken)
@@ -397,7 +411,8 @@ def _on_curve(curve, t):
 def _top_of_loop(curve):
     """A little beyond the outermost point of a loop."""
     inner, outer = 0.5 * (curve[0] + curve[3]), _on_curve(curve, [0.5])[0]
-    return outer + 0.1 * (outer - inner) / np.hypot(*(outer - inner))
+    # A number is wider than high.
+    return outer + np.array([0.19, 0.11]) * (outer - inner) / np.hypot(*(outer - inner))
 
 
 def _free_place(places, taken):

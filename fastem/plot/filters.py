@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from numbers import Integral, Real
 
 import numpy as np
@@ -103,6 +104,8 @@ def bands(
     label = names[column] if of == "states" or not names[column].startswith("column ") else (
         "observation" if len(names) == 1 else f"observation {column}"
     )  # fmt: skip
+    if times.dtype.kind == "M":
+        style.show_dates(ax)
     return style.finish(ax, name_of_times(given, times), label)
 
 
@@ -176,34 +179,42 @@ def _times(times, X, found, steps):
     if steps == 0:
         return times
     if later is not None and last == found.n_rows and len(later) == steps:
-        return np.concatenate([times.astype(later.dtype), later])
+        return np.concatenate([times.astype("datetime64[us]"), later])
     distance = np.median(np.diff(times).astype(float)) if n_seen > 1 else 1.0
     ahead = distance * np.arange(1, steps + 1)
     if times.dtype.kind == "M":
         unit = np.diff(times).dtype if n_seen > 1 else np.dtype("timedelta64[D]")
-        return np.concatenate(
-            [times, times[-1] + (distance * np.arange(1, steps + 1)).astype(unit)]
-        )
-    return np.concatenate([times.astype(float), times[-1] + distance * np.arange(1, steps + 1)])
+        return np.concatenate([times, times[-1] + ahead.astype(unit)])
+    return np.concatenate([times.astype(float), times[-1] + ahead])
 
 
 def _later(index, steps):
     """The dates after those of a pandas index that has a calendar, such as months."""
-    if index is None or callable(index):
-        return None
-    index = calendar_of(index)
-    frequency = getattr(index, "freq", None) or getattr(index, "inferred_freq", None)
-    if frequency is None or not hasattr(frequency, "n"):
-        if not isinstance(frequency, str):
+    given, index = index, getattr(index, "array", index)
+    if hasattr(index, "to_timestamp"):
+        dates = [(index[-1] + number).to_timestamp() for number in range(1, steps + 1)]
+    elif hasattr(index, "tz"):
+        frequency = getattr(given, "freq", None) or _frequency_of(given)
+        if frequency is None:
             return None
-        from pandas.tseries.frequencies import to_offset
+        dates = [calendar_of(index)[-1] + number * frequency for number in range(1, steps + 1)]
+    else:
+        return None
+    return np.array([date.to_datetime64() for date in dates], dtype="datetime64[us]")
 
-        frequency = to_offset(frequency)
-    later, date = [], index[-1]
-    for _ in range(steps):
-        date = date + frequency
-        later.append(np.datetime64(date.to_datetime64()))
-    return np.array(later, dtype="datetime64[us]") if later else None
+
+def _frequency_of(index):
+    """The calendar that dates keep to, if there is one."""
+    from pandas import infer_freq
+    from pandas.tseries.frequencies import to_offset
+
+    try:
+        # What pandas returns is about to change, and it says so.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return to_offset(infer_freq(index))
+    except (TypeError, ValueError):
+        return None
 
 
 def _draw(ax, times, means, spreads, n_seen, level, kind):

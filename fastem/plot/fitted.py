@@ -19,8 +19,8 @@ from ..waiting import check_is_fitted
 
 __all__ = [
     "Gaussians", "Parts", "check_columns", "column_number", "column_numbers", "copied",
-    "estimator_of", "gaussians", "named_estimators", "names_of", "parts_of", "responsibilities_of",
-    "state_shares",
+    "estimator_of", "gaussians", "is_series", "named_estimators", "names_of", "parts_of",
+    "responsibilities_of", "state_shares",
 ]  # fmt: skip
 
 MIXTURES = (BaseMixture,)
@@ -70,7 +70,7 @@ def copied(model, kinds, what, function):
 def estimator_of(model, function):
     """The estimator that was given, or the one that a learner has made so far."""
     if isinstance(model, Learner):
-        return model.model
+        return model.model()
     if isinstance(model, type):
         raise TypeError(
             f"fastem.plot.{function} takes a fitted model; got the class {model.__name__} itself. "
@@ -193,13 +193,18 @@ def _as_matrices(covariances, kind, n_columns, n):
 def names_of(estimator, X, n_columns) -> list[str]:
     """The names of the columns: of a table with names, or those that the model was fitted with."""
     names = getattr(X, "columns", None)
-    if names is None and getattr(X, "name", None) is not None and np.ndim(X) == 1:
+    if names is None and getattr(X, "name", None) is not None and is_series(X):
         names = [X.name]
     if names is None:
         names = getattr(estimator, "feature_names_in_", None)
     if names is not None and len(names) == n_columns:
         return [str(name) for name in names]
     return [f"column {c}" for c in range(n_columns)]
+
+
+def is_series(X) -> bool:
+    """Whether these are numbers one after another, in no table and no list."""
+    return not isinstance(X, (list, tuple)) and np.ndim(X) == 1
 
 
 def column_number(column, names, argument="column") -> int:

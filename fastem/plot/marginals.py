@@ -38,6 +38,13 @@ class Marginal(NamedTuple):
         laws = [law for members in self.members for share, law in members if share > 0]
         return np.array([law.ppf(levels) for law in laws])
 
+    def borders(self, gap) -> np.ndarray:
+        """Where densities may jump: ends of the support, and values outside, nearer than a gap."""
+        laws = [law for members in self.members for share, law in members if share > 0]
+        ends = np.array([law.support() for law in laws if hasattr(law, "support")]).reshape(-1, 2)
+        ends = np.concatenate([ends, ends + np.array([-gap, gap])])
+        return np.unique(ends[np.isfinite(ends)])
+
 
 def marginal(parts: Parts, column: int, X=None, n_trials=None) -> Marginal:
     """The law of a column in each component.

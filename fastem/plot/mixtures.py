@@ -18,6 +18,7 @@ from .fitted import (
     column_numbers,
     copied,
     gaussians,
+    is_series,
     names_of,
     parts_of,
     responsibilities_of,
@@ -90,7 +91,7 @@ def components(model, X=None, *, columns=(0, 1), n_std=2.0, lengths=None, ax=Non
     default = isinstance(columns, tuple) and columns == (0, 1)
     numbers = column_numbers((0,) if default and parts.n_columns == 1 else columns, names)
     ax = style.axes(ax)
-    rows, labels, weights = _labelled(estimator, X, lengths, parts, "components")
+    rows, labels, weights = _labeled(estimator, X, lengths, parts, "components")
     weights = weights[found.owners] * found.shares
     if len(numbers) == 1:
         _draw_intervals(ax, found, weights, numbers[0], n_std, rows, labels, parts.n_components)
@@ -110,7 +111,7 @@ def _as_rows(estimator, X, lengths, parts, function):
                 f"fastem.plot.{function} takes data as an array or a list of sequences; got a "
                 "stream: draw a part of it."
             )
-        if np.ndim(X) == 1 and not isinstance(X, (list, tuple)):
+        if is_series(X):
             X = np.asarray(X)[:, None]
         X, lengths = estimator._as_read(X, lengths)
         return X, lengths, check_columns(as_sequences(X, lengths).X, parts.n_columns, function)
@@ -120,10 +121,10 @@ def _as_rows(estimator, X, lengths, parts, function):
             "leave them out."
         )
     rows = check_columns(X, parts.n_columns, function)
-    return (rows if np.ndim(X) == 1 else X), None, rows
+    return (rows if is_series(X) else X), None, rows
 
 
-def _labelled(estimator, X, lengths, parts, function):
+def _labeled(estimator, X, lengths, parts, function):
     """The rows of X, the likeliest component of each, and the weights of the components."""
     if X is None:
         return None, None, _weights_without_data(parts)
@@ -227,7 +228,7 @@ def _draw_intervals(ax, found, weights, column, n_std, rows, labels, n_component
     if rows is not None:
         rows, labels = _some(rows[:, [column]], labels)
         # So that equal values do not hide each other.
-        shift = np.random.default_rng(0).uniform(-0.3, 0.3, len(rows))
+        shift = _shifts(len(rows), 1)[:, 0]
         ax.scatter(
             rows[:, 0], labels + shift, c=style.colors(n_components)[labels],
             s=_point_size(len(rows)), alpha=0.4, linewidths=0, zorder=1,
@@ -309,7 +310,7 @@ def densities(model, X=None, *, column=0, columns=None, bins=None, lengths=None,
         if len(numbers) != 2:
             raise ValueError(f"columns must name two columns, or use column; got {columns!r}.")
     ax = style.axes(ax)
-    rows, labels, weights = _labelled(estimator, X, lengths, parts, "densities")
+    rows, labels, weights = _labeled(estimator, X, lengths, parts, "densities")
     n_trials = getattr(estimator, "n_trials_", None)
     n_trials = getattr(estimator, "n_trials", None) if n_trials is None else n_trials
     if len(numbers) == 2:
@@ -344,7 +345,9 @@ def _draw_density(ax, law, weights, values, bins, kind):
     grid = np.linspace(*style.limits_around(low, high, 0.02), 600)
     # Narrow components need points of their own.
     quantiles = shown.quantiles(np.linspace(1e-4, 1 - 1e-4, 101)).ravel()
-    grid = np.unique(np.concatenate([grid, quantiles[np.isfinite(quantiles)]]))
+    borders = shown.borders(1e-6 * (grid[-1] - grid[0]))
+    borders = borders[(grid[0] <= borders) & (borders <= grid[-1])]
+    grid = np.unique(np.concatenate([grid, quantiles[np.isfinite(quantiles)], borders]))
     parts = weights[:, None] * law.densities(grid)
     finite = np.isfinite(parts).all(axis=0)
     grid, parts = grid[finite], parts[:, finite]
@@ -356,7 +359,7 @@ def _draw_density(ax, law, weights, values, bins, kind):
     _draw_curves(ax, grid, parts, kind, "-")
     total = parts.sum(axis=0)
     # A density can be infinite at an end of the support.
-    usual = np.quantile(total, 0.99)
+    usual = np.quantile(np.interp(np.linspace(grid[0], grid[-1], 600), grid, total), 0.99)
     if total.max() > 5 * max(usual, top):
         ax.set_ylim(0.0, 1.5 * max(usual, top))
 
@@ -438,9 +441,13 @@ def _whole_grid(low, high):
 
 def _draw_shifted(ax, rows, labels, whole):
     """Rows of counts, moved a little so that equal ones do not hide each other."""
-    rng = np.random.default_rng(0)
-    shift = rng.uniform(-0.3, 0.3, rows.shape) * np.array(whole)
-    _draw_rows(ax, rows + shift, labels)
+    _draw_rows(ax, rows + _shifts(len(rows), 2) * np.array(whole), labels)
+
+
+def _shifts(n, n_columns):
+    """Even shifts from -0.3 to 0.3, by multiples of irrational numbers: no chance is in them."""
+    steps = np.array([0.7548776662466927, 0.5698402909980532])[:n_columns]
+    return 0.6 * (np.arange(n)[:, None] * steps % 1.0) - 0.3
 
 
 def _levels(density):

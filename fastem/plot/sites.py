@@ -92,9 +92,9 @@ def _draw_matrix(ax, table, rows, columns, what):
     else:
         ax.figure.colorbar(image, ax=ax, label=what)
     for axis, names in ((ax.xaxis, columns), (ax.yaxis, rows)):
-        step = max(1, int(np.ceil(len(names) / 30)))
+        step = max(1, int(np.ceil(len(names) / 16)))
         axis.set_ticks(range(0, len(names), step), names[::step])
-    if max(map(len, columns)) * len(columns) > 40:
+    if max(map(len, columns)) * min(len(columns), 16) > 40:
         ax.tick_params(axis="x", labelrotation=90)
     return image
 

@@ -6,7 +6,8 @@ from numbers import Integral
 
 import numpy as np
 
-__all__ = ["GREY", "INK", "axes", "color", "colors", "finish", "limits_around", "text_color"]
+__all__ = ["GREY", "INK", "axes", "color", "colors", "finish", "limits_around", "show_dates",
+           "text_color"]  # fmt: skip
 
 #: Lines and texts that belong to no component.
 INK = "#24292f"
@@ -91,6 +92,15 @@ def finish(ax, x_label="", y_label=""):
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     return ax
+
+
+def show_dates(ax):
+    """Write dates on the axis of times so shortly that they keep clear of each other."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    locator = AutoDateLocator(maxticks=8)
+    ax.xaxis.set_major_locator(locator)
+    ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
 
 
 def limits_around(low, high, share=0.05) -> tuple[float, float]:
