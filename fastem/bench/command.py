@@ -7,17 +7,27 @@ from pathlib import Path
 
 __all__ = ["add_to", "run"]
 
+EXAMPLES = """
+fastem bench
+fastem bench --peers --rows hmmlearn small --out results
+"""
+
 
 def add_to(commands) -> None:
     """Add ``bench`` to the commands of a parser."""
-    parser = commands.add_parser(
+    from ..cli.parser import add_command
+
+    parser = add_command(
+        commands,
         "bench",
+        run,
         help="measure this machine, alone or beside other libraries",
         description="Print how many observations a second each model takes on this machine, and "
         "how far that is from the rate of a matrix product. With --peers, the tables against other "
         "libraries, each in a process of its own: for each row first that all sides give the same "
         "log-likelihood from the same start, then the times, interleaved, the best of several; "
         "then small inputs; then a sweep over sizes from one row up.",
+        examples=EXAMPLES,
     )
     parser.add_argument(
         "--peers", action="store_true",
@@ -50,7 +60,6 @@ def add_to(commands) -> None:
         "--data", type=Path, metavar="DIR",
         help="folder with covtype.npz and fashion-mnist/; synthetic data take their place without",
     )  # fmt: skip
-    parser.set_defaults(run=run)
 
 
 def run(options) -> int:

@@ -1,0 +1,74 @@
+"""Lines of text as they come, from a file, a pipe or a terminal."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import os
+import queue
+import stat
+import sys
+import threading
+from collections.abc import Callable, Iterator
+
+from .errors import Failure
+
+__all__ = ["lines"]
+
+_BLOCK = 1 << 16
+#: Blocks that are read ahead, and seconds between two looks at whether to stop.
+_AHEAD, _LOOK = 16, 0.2
+
+
+def lines(source: str, stopped: Callable[[], bool]) -> Iterator[list[str] | None]:
+    """Lists of whole lines; None whenever nothing has come for a moment.
+
+    It ends with the input, or soon after ``stopped()``.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8-sig")()
+    beginning = ""
+    for block in _blocks(source, stopped):
+        if block is None:
+            yield None
+            continue
+        try:
+            text = beginning + decoder.decode(block)
+        except UnicodeDecodeError as error:
+            raise Failure(f"{source} is not text in UTF-8: {error.reason}.") from error
+        *whole, beginning = text.replace("\r\n", "\n").split("\n")
+        if whole:
+            yield whole
+    if beginning.strip() and not stopped():
+        yield [beginning]
+
+
+def _blocks(source, stopped):
+    if source != "-" and stat.S_ISREG(os.stat(source).st_mode):
+        with (gzip.open if source.endswith(".gz") else open)(source, "rb") as file:
+            while not stopped() and (block := file.read(_BLOCK)):
+                yield block
+        return
+    # Python's buffered standard input has a lock that a thread would keep to the end.
+    descriptor = sys.stdin.fileno() if source == "-" else os.open(source, os.O_RDONLY)
+    arrived: queue.Queue = queue.Queue(_AHEAD)
+
+    def read():
+        try:
+            while block := os.read(descriptor, _BLOCK):
+                arrived.put(block)
+            arrived.put(b"")
+        except OSError as error:
+            arrived.put(error)
+
+    threading.Thread(target=read, daemon=True).start()
+    while not stopped():
+        try:
+            block = arrived.get(timeout=_LOOK)
+        except queue.Empty:
+            yield None
+            continue
+        if isinstance(block, OSError):
+            raise block
+        if not block:
+            return
+        yield block

@@ -1,0 +1,83 @@
+"""How commands end: exit codes, and errors in one line."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import warnings
+
+__all__ = ["CLOSED_PIPE", "INTERRUPTED", "Failure", "Usage", "run", "say"]
+
+#: Exit codes besides 0.
+FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
+#: As a shell sees a program that wrote to a pipe nobody reads, such as ``| head``.
+CLOSED_PIPE = 141
+
+
+class Failure(Exception):
+    """Data or a model cannot be used."""
+
+
+class Usage(Exception):
+    """The command was given wrongly."""
+
+
+def run(options) -> int:
+    """Run a command, and return its exit code; errors are one line on standard error."""
+    name = options.command
+    with _warnings_in_one_line(name):
+        try:
+            code = options.run(options) or 0
+            sys.stdout.flush()
+            return code
+        except KeyboardInterrupt:
+            say(name, "interrupted")
+            return INTERRUPTED
+        except BrokenPipeError:
+            # Python flushes standard output once more when it ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return CLOSED_PIPE
+        except Exception as error:
+            if options.traceback or os.environ.get("FASTEM_DEBUG"):
+                raise
+            say(name, _message(error))
+            return WRONG_USAGE if _is_wrong_usage(error) else FAILED
+
+
+def say(name: str, message: str) -> None:
+    """One line on standard error."""
+    with contextlib.suppress(OSError):
+        print(f"fastem {name}: {' '.join(message.split())}", file=sys.stderr, flush=True)
+
+
+def _is_wrong_usage(error):
+    # scikit-learn's error about a setting, whose module need not have been imported.
+    return isinstance(error, Usage) or type(error).__name__ == "InvalidParameterError"
+
+
+def _message(error):
+    """An error in words."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, MemoryError):
+        return f"not enough memory: {error}" if str(error) else "not enough memory"
+    expected = (Failure, Usage, ValueError, TypeError, OSError, ImportError, RuntimeError,
+                ArithmeticError)  # fmt: skip
+    if isinstance(error, expected) and str(error):
+        return str(error)
+    return (
+        f"unexpected error: {type(error).__name__}: {error}. Run it with --traceback, and please "
+        "report what it prints"
+    )
+
+
+@contextlib.contextmanager
+def _warnings_in_one_line(name):
+    with warnings.catch_warnings():
+
+        def show(message, category, filename, lineno, file=None, line=None):
+            say(name, f"warning: {message}")
+
+        warnings.showwarning = show
+        yield

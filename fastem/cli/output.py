@@ -1,0 +1,78 @@
+"""Tables that commands write: all digits of all numbers."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from .errors import Failure, Usage
+from .tables import format_of
+
+__all__ = ["check_out", "columns_of", "write"]
+
+
+def check_out(path: Path | None) -> None:
+    """Raise before anything is computed if a table cannot be written there."""
+    if path is None:
+        return
+    try:
+        kind = format_of(str(path))
+    except Failure:
+        kind = None
+    if kind is None or path.suffix == ".gz":
+        raise Usage(f"--out: {path} must end with .csv, .tsv, .parquet, .npy or .npz.")
+    if not path.absolute().parent.is_dir():
+        raise Failure(f"--out: there is no folder {path.absolute().parent}.")
+    if kind == "parquet":
+        _pyarrow()
+
+
+def columns_of(array, names) -> dict:
+    """The columns of an array, by name."""
+    return {name: array[:, number] for number, name in enumerate(names)}
+
+
+def write(columns: dict, path: Path | None) -> None:
+    """Write columns of equal length, by name, to a file, or as CSV to standard output."""
+    kind = "csv" if path is None else format_of(str(path))
+    if kind in ("csv", "tsv"):
+        separator = "\t" if kind == "tsv" else ","
+        if path is None:
+            _write_text(sys.stdout, columns, separator)
+        else:
+            with path.open("w", newline="", encoding="utf-8") as file:
+                _write_text(file, columns, separator)
+    elif kind == "parquet":
+        pyarrow, parquet = _pyarrow()
+        parquet.write_table(pyarrow.table({name: np.asarray(v) for name, v in columns.items()}),
+                            path)  # fmt: skip
+    elif kind == "npz":
+        # Open files are written to under the name that they have.
+        with path.open("wb") as file:
+            np.savez(file, **{name: np.asarray(values) for name, values in columns.items()})
+    else:
+        arrays = [np.asarray(values) for values in columns.values()]
+        numbers = [array for array in arrays if array.dtype.kind in "iuf"]
+        with path.open("wb") as file:
+            np.save(file, np.column_stack(numbers) if len(numbers) > 1 else numbers[0])
+
+
+def _write_text(file, columns, separator):
+    writer = csv.writer(file, delimiter=separator, lineterminator="\n")
+    writer.writerow(columns)
+    # Python's own numbers are written with the digits that it takes to read them back.
+    writer.writerows(zip(*(np.asarray(v).tolist() for v in columns.values()), strict=True))
+
+
+def _pyarrow():
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise Failure(
+            'Parquet needs pyarrow, which is not installed: pip install "fastem[tables]".'
+        ) from error
+    return pyarrow, parquet

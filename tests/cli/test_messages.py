@@ -1,0 +1,168 @@
+"""Exit codes, errors in one line, help, and what is imported."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import fastem as library
+from fastem.cli import main
+
+COMMANDS = ("fit", "score", "predict", "sample", "forecast", "combine", "divergence", "show",
+            "plot", "warmup", "reproduce", "bench")  # fmt: skip
+
+
+@pytest.fixture
+def run(fitted, monkeypatch, capsys):
+    """The command in this process: its exit code, and what it says."""
+    monkeypatch.chdir(fitted.folder)
+    for name, content in {
+        "short.csv": "a,b\n1,2\n3\n", "long.csv": "1,2\n3,4,5\n", "open.csv": 'a,b\n1,"2\n',
+        "empty.csv": "", "header.csv": "a,b\n", "twice.csv": "a,a\n1,2\n",
+        "gap.csv": "height,weight\n1,2\n1,\n", "foreign.fastem": "no model", "words.npy": "none",
+        "words.npz": "none", "words.parquet": "none", "nogroup.csv": "g,x\na,1\n,2\n",
+        "far.csv": "height,weight\n1,2\n1,inf\n", "sum.csv": "40\n50\n",
+    }.items():  # fmt: skip
+        (fitted.folder / name).write_text(content)
+    (fitted.folder / "bytes.csv").write_bytes(b"1,2\n\xff\xfe,3\n")
+    content = (fitted.folder / "model.fastem").read_bytes()
+    (fitted.folder / "cut.fastem").write_bytes(content[:300])
+    np.savez(fitted.folder / "two.npz", one=np.ones((3, 2)), other=np.ones((3, 2)))
+    np.save(fitted.folder / "objects.npy", np.array([{}, {}], dtype=object))
+    library.save(library.GaussianMixture(), fitted.folder / "unfitted.fastem")
+
+    def run(line):
+        try:
+            code = main(line.split())
+        except SystemExit as end:
+            code = end.code
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+FIT = "fit gmm {} -o o.fastem"
+
+
+@pytest.mark.parametrize("line, code, words", [
+    ("", 2, "the following arguments are required: COMMAND"),
+    ("fit", 2, "the following arguments are required"),
+    ("fit som x.csv -o o", 2, "invalid choice: 'som'"),
+    (FIT.format("nothing.csv"), 1, "nothing.csv: No such file or directory"),
+    (FIT.format("model.fastem"), 1, "the format of a file is known by its ending"),
+    ("fit gmm measurements.csv -o none/o.fastem", 1, "there is no folder"),
+    (FIT.format("visits.csv"), 1, "column 'patient' holds text ('ann' in row 1)"),
+    (FIT.format("measurements.csv --columns height,age"), 1, "there is no column 'age'; the"),
+    (FIT.format("measurements.csv --columns 2"), 1, "there is no column 2; they are 0 to 1"),
+    (FIT.format("measurements.csv --columns 0,height"), 2, "names a column twice"),
+    (FIT.format("measurements.csv --group height"), 2, "--group and --lengths are for models of"),
+    (FIT.format("short.csv"), 1, "line 3 has 1 values, and the first line has 2"),
+    (FIT.format("short.csv --online"), 1, "line 3 has 1 values, and the first line has 2"),
+    (FIT.format("long.csv"), 1, "line 2 has 3 values, and the first line has 2"),
+    (FIT.format("open.csv"), 1, "line 2 is not CSV"),
+    (FIT.format("empty.csv"), 1, "the input is empty"),
+    (FIT.format("empty.csv --online"), 1, "there are no rows"),
+    (FIT.format("header.csv"), 1, "there are no rows"),
+    (FIT.format("twice.csv"), 1, "two columns have the name 'a'"),
+    (FIT.format("bytes.csv"), 1, "not text in UTF-8"),
+    (FIT.format("gap.csv"), 1, "a value is missing in column 'weight', row 2"),
+    (FIT.format("gap.csv --online"), 1, "a value is missing in column 'weight', row 2"),
+    (FIT.format("far.csv"), 1, "infinity"),
+    (FIT.format("words.npy"), 1, "words.npy is not a file of NumPy arrays"),
+    (FIT.format("words.npz"), 1, "words.npz is not a file of NumPy arrays"),
+    (FIT.format("objects.npy"), 1, "not a file of NumPy arrays without pickles"),
+    (FIT.format("words.npy --format parquet"), 1, "words.npy is not a Parquet file"),
+    (FIT.format("two.npz"), 1, "the file has the arrays one, other: choose with --key"),
+    (FIT.format("measurements.csv -k 1000"), 1, "n_components"),
+    (FIT.format("measurements.csv --covariance round"), 2, "'covariance_type'"),
+    (FIT.format("measurements.csv --iterations -3"), 2, "'max_iter'"),
+    (FIT.format("measurements.csv --family gausian"), 2, "family must be one of"),
+    (FIT.format("measurements.csv --set foo=1"), 2, "has no setting 'foo'; it has"),
+    (FIT.format("measurements.csv --set tol"), 2, "--set needs NAME=VALUE"),
+    (FIT.format("measurements.csv --set tol={"), 2, "is not JSON"),
+    (FIT.format("measurements.csv --emissions poisson"), 2, "--emissions is for hmm"),
+    (FIT.format("measurements.csv --from model.fastem"), 2, "go with --online"),
+    (FIT.format("measurements.csv --online --from visits.fastem"), 2, "which is no gmm"),
+    (FIT.format("measurements.csv --online --from model.fastem -k 9"), 2, "cannot change to 9"),
+    (FIT.format("measurements.csv --checkpoint-every often"), 2, "must be like 30s"),
+    ("fit hmm visits.csv --columns 1 --n-init 3 -o o.fastem", 2, "has no such setting"),
+    ("fit hmm nogroup.csv --group g -o o.fastem", 1, "row 2 has no value in the column of --gr"),
+    ("fit hmm visits.csv --columns 1 --lengths sum.csv -o o", 1, "sum to 90, and there are 140"),
+    ("score foreign.fastem measurements.csv", 1, "foreign.fastem is not a fastem file"),
+    ("score cut.fastem measurements.csv", 1, "cut.fastem is cut short"),
+    ("score measurements.csv measurements.csv", 1, "not a fastem file"),
+    ("score nothing.fastem measurements.csv", 1, "nothing.fastem: No such file or directory"),
+    ("score unfitted.fastem measurements.csv", 1, "without a model"),
+    ("score model.fastem visits.csv", 1, "there is no column 'height', which the model has"),
+    ("score model.fastem counts.csv --columns 0", 1, "expecting 2 features"),
+    ("predict model.fastem measurements.csv -o p.docx", 2, "must end with .csv"),
+    ("predict series.fastem series.csv --proba", 2, "has no labels"),
+    ("predict model.fastem gap.csv", 1, "a value is missing"),
+    ("sample model.fastem -n 0", 2, "-n must be 1 or more"),
+    ("sample model.fastem --length 3", 2, "--length is for compound Dirichlet"),
+    ("forecast model.fastem measurements.csv", 1, "nothing to forecast"),
+    ("forecast series.fastem series.csv --level 1.5", 2, "--level must be between 0 and 1"),
+    ("combine a.fastem -o o.fastem", 2, "two models or more"),
+    ("combine a.fastem visits.fastem -o o.fastem", 1, "has the columns pulse"),
+    ("combine a.fastem b.fastem --weights 1 -o o", 2, "there are 1 for 2 models"),
+    ("divergence a.fastem nothing.fastem", 1, "nothing.fastem: No such file"),
+    ("show gap.csv", 1, "not a fastem file"),
+    ("plot model.fastem -o x.gif", 2, "a picture ends with"),
+    ("plot model.fastem --kind states -o x.png", 2, "--kind states needs DATA"),
+    ("plot model.fastem --kind matches -o x.png", 2, "needs other models"),
+    ("warmup nothing", 2, "no model 'nothing'"),
+])  # fmt: skip
+def test_errors_are_one_line(line, code, words, run):
+    found, out, err = run(line)
+    assert (found, out) == (code, ""), err
+    assert err.startswith("fastem") and err.count("\n") == 1 and err.endswith("\n"), err
+    assert words in err
+
+
+def test_a_traceback_can_be_asked_for(fastem):
+    _, err = fastem.process("show", "nothing.fastem", "--traceback", code=1)
+    assert err[0].startswith("Traceback") and "FileNotFoundError" in err[-1]
+    _, err = fastem.process("show", "nothing.fastem", code=1, env={"FASTEM_DEBUG": "1"})
+    assert err[0].startswith("Traceback")
+    _, err = fastem.process("show", "nothing.fastem", code=1)
+    assert err == ["fastem show: nothing.fastem: No such file or directory"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such pipes")
+def test_a_pipe_that_nobody_reads(fitted):
+    rows = "height,weight\n" + "1.5,2\n" * 100_000
+    (fitted.folder / "many.csv").write_text(rows)
+    process = fitted.start("predict", "model.fastem", "many.csv", "--proba")
+    assert process.stdout.readline() == "p0,p1,p2\n"
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    assert process.wait() == 141
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_ends_with_examples(name, run):
+    code, out, err = run(f"{name} --help")
+    assert (code, err) == (0, "")
+    examples = out.partition("\nexamples:\n")[2].splitlines()
+    assert examples
+    assert all(line.startswith("  ") and f"fastem {name}" in line for line in examples)
+
+
+def test_help_imports_nothing_heavy():
+    heavy = "numpy", "numba", "sklearn", "scipy", "pandas", "matplotlib"
+    code = (
+        "import sys\nfrom fastem.cli import main\n"
+        "try: main(['fit', '--help'])\nexcept SystemExit: pass\n"
+        f"print([name for name in {heavy!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_help_lists_all_commands(run):
+    code, out, _ = run("--help")
+    assert code == 0
+    assert all(f"\n    {name}" in out for name in COMMANDS)
