@@ -44,8 +44,9 @@ plt.show()
 
 # %%
 # **What one sees.** The ordinary mixture uses all ten components, and some of them describe a
-# handful of flowers. The Bayesian mixture gives nearly all weight to a few; dotted outlines are
-# components that it has switched off.
+# handful of flowers. The Bayesian mixture gives all weight to two; the dotted outline is where
+# the others are, without any weight. There are three species, but two of them
+# overlap, and the measurements alone do not ask for a third component.
 #
 # **What to choose.** ``weight_concentration_prior`` says how gladly components are used: a small
 # value, such as 1e-3, keeps few. Let it run long enough (``max_iter``), because components die

@@ -44,9 +44,11 @@ plt.show()
 print(f"{best[2]} components, covariances of type {best[1]!r}")
 
 # %%
-# **What one sees.** The lowest point says three components with one covariance matrix for all, and
-# three is the number of growers. Full matrices have 104 parameters for each component, which
-# 178 wines cannot pay for: their BIC rises from the second component on.
+# **What one sees.** Full matrices have 104 parameters for each component. 178 wines cannot pay for
+# more than two of them. With fewer parameters, the curves fall until three components, and are
+# nearly flat from there on. The lowest point says four, with one variance for each column; the
+# fourth component shares the wines of two growers with the components next to it. A flat curve
+# says: three or four, and the data do not tell which.
 #
 # **What to choose.** Compare numbers and shapes together, as here: a poor shape needs more
 # components to describe the same data. If you do not want to compare,

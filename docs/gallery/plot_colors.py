@@ -47,9 +47,8 @@ axes.set(xlabel="red", ylabel="blue")
 plt.show()
 
 # %%
-# **What one sees.** The sky, the roofs, the walls and the trees become regions. K-means would
-# divide the sky into several pieces, because it compares distances alone; a narrow ellipse takes
-# in all shades of one material.
+# **What one sees.** The sky, the roofs, the wood and the trees become regions. Two components share
+# the sky, one for haze and one for blue. The trees get two, one for light and one for shadow.
 #
 # **What to choose.** ``covariance_type="full"``, since red, green and blue rise and fall together. A
 # sample of the pixels is enough to learn from.

@@ -26,6 +26,7 @@ axes.plot(surprise, [0] * len(states), "|", color="gray")
 axes.plot(surprise[worst], range(1, 11), "o", color=fastem.plot.color(0))
 axes.set_yticks(range(11), ["all states", *states.index[worst]])
 axes.grid(axis="y", alpha=0.4)
+axes.invert_yaxis()
 axes.set(xlabel="negative log-likelihood")
 axes.spines[["top", "right"]].set_visible(False)
 plt.show()
@@ -45,8 +46,9 @@ plt.show()
 
 # %%
 # **What one sees.** The District of Columbia is a city and not a state, and its numbers show it.
-# The others lie inside the ellipse of this plane: they are unusual in combinations of
-# columns that no single picture shows.
+# Most people of Hawaii are neither white nor poor, which is rare elsewhere. Mississippi lies inside
+# the ellipse of this plane: it is unusual in a combination of columns that this picture does not
+# show.
 #
 # **What to choose.** Rank the rows by ``score_samples`` and look at the first few. With thousands of
 # rows in several groups, take several components. For a stream, ``learner().score_one`` does the

@@ -31,3 +31,11 @@ labels = [f"{rate:.0f}" for rate in model.lambdas_[:, 0]]
 figure, axes = plt.subplots(figsize=(6.0, 5.0), layout="constrained")
 fastem.plot.transitions(model, labels=labels, least=0.05, ax=axes)
 plt.show()
+
+# %%
+# **What one sees.** The chain goes around in a circle. From few spots it climbs within two or three
+# years to more than a hundred, and then takes twice as long to come down. Nobody told the model that
+# there is a cycle.
+#
+# **What to choose.** :class:`fastem.PoissonHMM` for counts. If the counts of one state vary more than
+# those of a Poisson distribution, more states help, or ``HMM("gamma")`` for positive numbers.
