@@ -65,8 +65,10 @@ axes.set(xlabel="module of SciPy", ylabel="component, by its typical words")
 plt.show()
 
 # %%
-# **What one sees.** Each number counts the texts of a module in a component. Most modules have a
-# component of their own, and its typical words say what it is about.
+# **What one sees.** Each number counts the texts of a module in a component. Linear algebra,
+# images and signals have a component each; statistics has two, one for distributions and one for
+# tests. The typical words say what a component is about. One component takes the rest, which are
+# functions of all kinds.
 #
 # **What to choose.** ``DirichletMultinomial`` for words, clicks and other counts that come in
 # bursts; ``"multinomial"`` if the words of a text do not depend on each other. Leave out words

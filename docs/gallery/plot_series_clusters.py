@@ -25,7 +25,7 @@ member = fastem.GaussianHMM(3, random_state=0)
 model = fastem.MixtureOfModels(member, 4, n_init=3, random_state=0).fit(series)
 labels = model.predict(series)
 
-order = np.argsort([rates[labels == k].to_numpy()[:, -3].mean() for k in range(4)])
+order = np.argsort([rates[labels == k]["2000"].mean() for k in range(4)])
 figure, axes = plt.subplots(1, 4, figsize=(9.6, 3.2), layout="constrained", sharex=True, sharey=True)
 for ax, k in zip(axes, order):
     group = rates[labels == k]
@@ -37,5 +37,15 @@ axes[0].set_ylabel("children for each woman")
 plt.show()
 
 # %%
+# The first countries of each group:
+
 for k in order:
     print(", ".join(rates.index[labels == k][:6]), "...")
+
+# %%
+# **What one sees.** In one group women had few children from the beginning. In two others the number
+# fell, early or late. In the last it has hardly begun to fall. The black line is the mean of a group.
+#
+# **What to choose.** ``MixtureOfModels`` clusters whole series, which may have different lengths. The
+# member says what a series looks like: a hidden Markov model for levels and jumps, a
+# :class:`fastem.KalmanFilter` for continuous movement.

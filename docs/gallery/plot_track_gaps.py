@@ -63,4 +63,12 @@ figure, axes = plt.subplots(2, 1, figsize=(8.0, 5.0), layout="constrained", shar
 for ax, column, name in zip(axes, (0, 2), ("level", "wave of 12 months")):
     fastem.plot.bands(model, monthly, of="states", column=column, ax=ax)
     ax.set_ylabel(name)
+axes[1].get_legend().remove()
 plt.show()
+
+# %%
+# **What one sees.** The smoother draws the missing months as the other years had them, and its band
+# is only a little wider there. The forecast of 1970 continues both trend and rhythm.
+#
+# **What to choose.** Write down what you know of the movement, and let ``fit`` learn how much
+# it varies. ``transition_covariance_type="diag"`` lets each part of the state vary by itself.

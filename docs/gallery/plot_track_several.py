@@ -25,7 +25,6 @@ scaled = (until - until.mean()) / until.std()
 # ``n_dim_state=2`` asks for two hidden factors. Everything else is learned from the data.
 
 model = fastem.KalmanFilter(n_dim_state=2, max_iter=500, random_state=0).fit(scaled)
-weights = pd.DataFrame(model.observation_matrices_, index=series.columns)
 
 # %%
 # A forecast of ten quarters
@@ -42,3 +41,13 @@ for ax, name in zip(axes, ("GDP", "unemployment")):
     ax.legend(frameon=False, fontsize="small", ncols=2)
     ax.set(ylabel=f"{name}, standardized", xlim=(times[-80], None))
 plt.show()
+
+# %%
+# **What one sees.** The forecast returns to the mean, and its band says how large ordinary
+# surprises are. The crisis of 2008 lies outside: a model that has learned from 48 ordinary years
+# cannot know it. Unemployment is explained by the factors almost completely, and GDP is not; its
+# band is wide.
+#
+# **What to choose.** Standardize series that have different units. Compare sizes of the hidden
+# state by the log-likelihood of series that ``fit`` has not seen. The factors have no names and no
+# fixed order: look at forecasts, not at single entries of matrices.
