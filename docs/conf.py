@@ -28,7 +28,14 @@ extensions = [
     "reference_pages",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["_build", "_extensions", "gallery", "pictures", "**/backreferences"]
+exclude_patterns = [
+    "_build",
+    "_extensions",
+    "gallery",
+    "pictures",
+    "**/backreferences",
+    "**sg_execution_times.rst",
+]
 
 # Pages ------------------------------------------------------------------------------------------
 
@@ -79,6 +86,7 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "show_signature": False,
     "min_reported_time": 1e9,
+    "capture_repr": (),
     "thumbnail_size": (400, 280),
     "image_srcset": ["2x"],
 }

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from . import data as data
     from . import dirichlet as dirichlet
     from . import distributed as distributed
+    from . import exceptions as exceptions
     from . import families as families
     from . import functional as functional
     from . import hmm as hmm
@@ -100,8 +101,8 @@ FUNCTIONS = {
 
 #: The modules that are documented.
 MODULES = (
-    "algebra", "base", "callbacks", "data", "dirichlet", "distributed", "drift", "families",
-    "functional", "hmm", "kalman", "kernels", "learning_rate", "matching", "mixture",
+    "algebra", "base", "callbacks", "data", "dirichlet", "distributed", "drift", "exceptions",
+    "families", "functional", "hmm", "kalman", "kernels", "learning_rate", "matching", "mixture",
     "mixture_of_models", "model",
     "monitoring", "plot", "simulated", "statistics", "stopping", "vhmm",
 )  # fmt: skip

@@ -11,7 +11,6 @@ from __future__ import annotations
 import copy
 import functools
 import operator
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,8 +20,10 @@ from . import checks
 from .data.batches import batch_of_weight
 from .data.blocks import Blocks, blocks_of
 from .data.remote import Remote
+from .exceptions import AlignmentWarning, ImpossibleDataError, NoDivergence
 from .learning_rate import Clock, batch_weights, rates, schedule, step_size
-from .notices import unheard
+from .notices import unheard, warn
+from .progress import SILENT
 from .statistics import Expectation, Learned, Statistics
 from .stopping import Limit, Slowing
 
@@ -35,10 +36,6 @@ __all__ = ["BLOCK", "Average", "Fitted", "NoDivergence", "Progress", "align", "a
            "fit", "improved_on_sample", "incremental", "is_better", "learn",
            "natural_gradient", "online", "own_by_simulation", "singleton_divergences", "step",
            "step_loss", "take_steps", "upper_bound"]  # fmt: skip
-
-
-class NoDivergence(ValueError):
-    """There is no divergence between two models: their joint laws have no densities."""
 
 
 # Batch EM --------------------------------------------------------------------------------------
@@ -123,7 +120,9 @@ def _iterate(model, data, stopping, prior):
     limit = stopping.limit()
     if limit is None:
         return None
-    limit = limit._replace(n_steps=min(limit.n_steps, _AT_ONCE))
+    # Who watches sees each step. The numbers are the same, however many are taken at once.
+    at_once = _AT_ONCE if stopping.display is SILENT else 1
+    limit = limit._replace(n_steps=min(limit.n_steps, at_once))
     taken = model.iterate(data, limit, prior)
     if taken is None:
         return None
@@ -193,7 +192,7 @@ def incremental(
             found = expect(model, block)
             if not np.isfinite(found.log_likelihood):
                 stopping.before_step(model, found)
-                raise ValueError(model.impossible)
+                raise ImpossibleDataError(model.impossible)
             is_last = number + 1 == len(blocks)
             entropy = found.log_likelihood - model.log_joint(found.statistics)
             kept[number] = found._replace(log_likelihood=float(entropy))
@@ -278,7 +277,8 @@ def improved_on_sample(
         # What is wrong with the data, or with this start, shows in the first pass.
         return model
     margin = _CLEARLY if clearly else 0.0
-    if RuntimeWarning in warned or not is_better(better, model, other, margin):
+    is_doubtful = any(issubclass(category, RuntimeWarning) for category in warned)
+    if is_doubtful or not is_better(better, model, other, margin):
         return model
     return model.with_parameters(better.parameters)
 
@@ -382,7 +382,7 @@ def take_steps(
             continue
         expectation = model.expect(part)
         if not np.isfinite(expectation.log_likelihood):
-            raise ValueError(f"{model.impossible} (at online step {number + 1})")
+            raise ImpossibleDataError(f"{model.impossible} (at online step {number + 1})")
         met = model
         model, statistics = step(model, expectation, etas[number], memory)
         memory = None if memory is None else statistics
@@ -638,7 +638,9 @@ def _with_and_without_noise(model, other, data):
     model.check_same_kind(other)
     expectation, plain = expect(model, data), model.without_noise()
     if not np.isfinite(expectation.log_likelihood):
-        raise ValueError(f"{model.impossible} There are no hidden variables to infer from it.")
+        raise ImpossibleDataError(
+            f"{model.impossible} There are no hidden variables to infer from it."
+        )
     return expectation, expectation.statistics if plain is model else expect(plain, data).statistics
 
 
@@ -693,11 +695,10 @@ def _align(models, weights, horizon, max_rounds=20):
             return ends[0]
         totals = [_total_divergence(*end, alphas, horizon) for end in ends]
     except NoDivergence as reason:
-        warnings.warn(
+        warn(
             f"The models are not aligned. {reason} They are assumed to be in one order or basis "
             "already; pass align=False if they are.",
-            RuntimeWarning,
-            stacklevel=5,
+            AlignmentWarning,
         )
         return models, None
     best = int(np.argmin(totals))

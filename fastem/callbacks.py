@@ -5,12 +5,17 @@ from __future__ import annotations
 import math
 
 from .monitoring import Report
+from .progress import advance, figures, open_bar
 
 __all__ = ["EarlyStopping", "ProgressBar"]
 
 
 class ProgressBar:
     """Shows how far learning has come, by a bar of tqdm.
+
+    The setting ``verbose=1`` shows a bar for each call on a terminal. This one goes on from call to
+    call, is written to any file, and knows the total. It is closed by :meth:`close`, or at the end
+    of a ``with`` block.
 
     Parameters
     ----------
@@ -28,24 +33,39 @@ class ProgressBar:
 
     def __init__(self, total: float | None = None, file=None):
         self.total, self.file = total, file
-        self._bar = None
+        self._bar, self._last = None, math.nan
 
     def __call__(self, report: Report) -> None:
         if report.within:
             # The bar counts iterations.
             return
         if self._bar is None:
-            # Imported here: those who show no bar need not wait for it.
-            from tqdm import tqdm
+            unit = "iterations" if report.n_iter else "observations"
+            name = type(report.source).__name__
+            self._bar, self._last = open_bar(self.total, name, unit, self.file), math.nan
+        if report.n_iter == 1:
+            # Another fit, or another start of it.
+            self._bar.reset()
+            self._last = math.nan
+        change, self._last = report.log_likelihood - self._last, report.log_likelihood
+        text = figures(report.log_likelihood, change)
+        advance(self._bar, report.n_iter or report.n_observations, text)
 
-            self._bar = tqdm(total=self.total, file=self.file)
-        bar = self._bar
-        bar.set_postfix_str(f"log-likelihood {report.log_likelihood:.6g}", refresh=False)
-        bar.update((report.n_iter or report.n_observations) - bar.n)
+    def close(self) -> None:
+        """Leave the bar as it is; the next report begins another."""
+        bar, self._bar = self._bar, None
+        if bar is not None:
+            bar.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.close()
 
     def __getstate__(self):
         # A bar belongs to a terminal.
-        return {"total": self.total, "file": None, "_bar": None}
+        return {"total": self.total, "file": None, "_bar": None, "_last": math.nan}
 
 
 class EarlyStopping:

@@ -15,9 +15,9 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from .exceptions import ConvergenceWarning
 from .notices import warn
 from .sklearn_compat import lloyd_iteration
 

@@ -8,7 +8,8 @@ import numpy as np
 from scipy.special import xlogy
 
 from . import algebra, checks
-from .log_linear import NothingInCommon, chosen
+from .exceptions import NothingInCommon
+from .log_linear import chosen
 from .matching import MOST, all_orders, best_matching
 from .revival import revival
 from .statistics import Statistics

@@ -7,6 +7,7 @@ that show the parameters of its model. Changes to an estimator happen completely
 from __future__ import annotations
 
 import contextlib
+import inspect
 import math
 from collections.abc import Callable, Iterable
 from numbers import Integral, Real
@@ -24,11 +25,13 @@ from .data.blocks import spread
 from .data.remote import Remote
 from .data.rows import Stream, Table, is_stream, readable
 from .data.sequences import Sequences
+from .exceptions import DriftError, LearningRateError, NotEnoughData
 from .learner import Learner, PredictingLearner
 from .learning_rate import Clock, Forgetting, batch_weights, rate_is_automatic
 from .model import Model
 from .monitoring import Report, is_history, with_entry
 from .notices import unheard
+from .progress import display_of
 from .remembering import Memory
 from .sklearn_compat import (
     Interval,
@@ -43,7 +46,6 @@ from .waiting import (
     KEPT,
     MOST_ROWS,
     MOST_STEPS,
-    NotEnoughData,
     arrays_of,
     check_is_fitted,
     is_due,
@@ -130,6 +132,11 @@ def _with_rows(table, n_rows):
     return table.part(0, table.count_for(math.ceil(n_rows)))
 
 
+def _weight_of(data):
+    """The weight of the observations of a table."""
+    return len(data) if data.sample_weight is None else float(np.sum(data.sample_weight))
+
+
 def _are_same(parameters, others):
     return all(np.array_equal(parameters[name], others[name]) for name in parameters)
 
@@ -162,6 +169,17 @@ class _Start(NamedTuple):
     data: Any
     progress: algebra.Progress
     waits: bool
+
+
+def _defaults(kind):
+    """The settings that have defaults, by name, of the class of fastem that ``kind`` is."""
+    package = __name__.partition(".")[0]
+    ours = next(
+        base for base in kind.__mro__
+        if base.__module__.partition(".")[0] == package and "__init__" in vars(base)
+    )  # fmt: skip
+    settings = inspect.signature(ours.__init__).parameters.values()
+    return {s.name: s.default for s in settings if s.default is not s.empty}
 
 
 class Estimator(BaseEstimator):
@@ -228,6 +246,12 @@ class Estimator(BaseEstimator):
     _stream_batch = 1000
     #: Whether an observation is a sequence, and not a row.
     _learns_sequences = False
+
+    def __setstate__(self, state):
+        # A pickle of another library's class, read while fastem's has its place, has no setting
+        # that is fastem's alone.
+        super().__setstate__({**_defaults(type(self)), **state})
+        vars(self).pop("_sklearn_version", None)
 
     # Supplied by each estimator --------------------------------------------------------------
 
@@ -363,14 +387,19 @@ class Estimator(BaseEstimator):
             data = self._prepared(data)
             self._check_fit(data)
             models = [self._model()] if resumed else self._starts_of_fit(data)
+            n_starts = 1 if resumed else getattr(self, "n_init", 1)
             best: Any = None
-            for model in models:
-                rule = self._watched(self._stopping_rule(data))
-                fitted = self._run(model, data, rule)
-                # Without iterations there is nothing to compare, and the last start is kept.
-                last = rule.log_likelihoods[-1:]
-                if best is None or not last or last > best[1].log_likelihoods[-1:]:
-                    best = fitted, rule
+            with display_of(self, "fit") as display:
+                for number, model in enumerate(models, 1):
+                    rule = self._watched(self._stopping_rule(data))
+                    rule.display = display
+                    display.begin(rule.max_iter, number, n_starts, rule.measure)
+                    fitted = self._run(model, data, rule)
+                    display.end("converged" if rule.has_settled else "not converged")
+                    # Without iterations there is nothing to compare, and the last start is kept.
+                    last = rule.log_likelihoods[-1:]
+                    if best is None or not last or last > best[1].log_likelihoods[-1:]:
+                        best = fitted, rule
             self._warn_of_end(best[1])
             self._set_fitted(*best)
         return data
@@ -388,8 +417,11 @@ class Estimator(BaseEstimator):
         for model in self._initial_models(self._first_of_many(sample)):
             yield self._refined(model, sample)[0]
 
-    def _watched(self, rule: StoppingRule) -> StoppingRule:
-        """The rule, which tells the callback of each iteration if there is one."""
+    def _watched(self, rule: StoppingRule, shown: Callable | None = None) -> StoppingRule:
+        """The rule, which tells the callback of each iteration if there is one.
+
+        ``shown`` makes of what EM runs on the model that the callback is to see.
+        """
         callback = self.callback
         if callback is None:
             return rule
@@ -398,7 +430,7 @@ class Estimator(BaseEstimator):
 
         def remember(model, expectation):
             nonlocal present
-            present = model
+            present = model if shown is None else shown(model)
             return before_step(model, expectation)
 
         def tell(expectation):
@@ -448,7 +480,8 @@ class Estimator(BaseEstimator):
         """Online EM over the data of one call."""
         self._check_settings((*self._online_constraints, *self._more_online_settings))
         rate = self._rate
-        with self._all_or_nothing():
+        display = display_of(self, "partial_fit", "observations")
+        with self._all_or_nothing(), display:
             started = self._has_learned()
             model: Any = self._model() if started else None
             self._before_learning(model)
@@ -469,6 +502,7 @@ class Estimator(BaseEstimator):
                     setattr(self, KEPT, settled(kept) if n_steps else kept)
             if not data.is_stream:
                 check_total(data.sample_weight, data.observation_name)
+            display.begin(None if data.is_stream else _weight_of(data))
             tables, first = self._online_tables(data, started and again is None)
             if again is not None:
                 progress, waits = again.progress, again.waits
@@ -478,6 +512,7 @@ class Estimator(BaseEstimator):
                 refines = rate_is_automatic(rate) and not self._start_is_given()
                 model, waits = self._start_online(first, kept or {}, few=refines), False
                 if model is None:
+                    display.end("too few to start with are kept; learned")
                     return self
                 if refines:
                     model, waits = self._refined(model, first)
@@ -486,13 +521,19 @@ class Estimator(BaseEstimator):
                 kept = arrays_of(self, first, getattr(self, "n_components", 1), tried=True)
                 setattr(self, KEPT, kept)
                 n_steps = MOST_STEPS
-            last = None
+            last, n_learned = None, 0.0
 
             def watched():
                 nonlocal last
                 for table in tables:
                     last = table
                     yield table
+
+            def report(progress, weight, log_likelihood):
+                nonlocal n_learned
+                n_learned += weight
+                display.step(n_learned, log_likelihood)
+                return self._report_online(progress, weight, log_likelihood)
 
             progress = algebra.learn(
                 progress,
@@ -502,15 +543,16 @@ class Estimator(BaseEstimator):
                 largest_batch=self._largest_batch(data, rate),
                 keep_statistics=self.memory == "statistics",
                 average_from=self.average_from,
-                report=self._report_online if progressive is None else None,
+                report=report if progressive is None else None,
             )
             if n_steps and kept is not None:
                 everything = first if waits else joined_again(self, kept)
                 progress = self._improved(progress, everything, n_steps, rate)
             self._set_progress(progress)
             if progressive is not None:
-                self._report_online(progress, progressive.weight, scored)
+                report(progress, progressive.weight, scored)
             self._after_learning(last)
+            display.end("learned")
             if KEPT in vars(self):
                 setattr(self, KEPT, {**vars(self)[KEPT], "mark": mark_of(self._model())})
         return self
@@ -700,7 +742,7 @@ class Estimator(BaseEstimator):
             vars(self).pop("_drift", None)
             return
         if math.isnan(log_likelihood):
-            raise ValueError(
+            raise DriftError(
                 f"{type(self).__name__} does not compute the progressive log-likelihood, which a "
                 "drift is seen by. Set drift_alarm=None."
             )
@@ -830,7 +872,7 @@ class Estimator(BaseEstimator):
         if self.forgetting is None:
             return self.learning_rate
         if not (isinstance(self.learning_rate, str) and self.learning_rate == "auto"):
-            raise ValueError(
+            raise LearningRateError(
                 "forgetting says how the automatic learning rate ends, and learning_rate is "
                 f"{self.learning_rate!r}. Set learning_rate='auto' or forgetting=None."
             )

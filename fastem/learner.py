@@ -14,11 +14,12 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import NotFittedError
 
 from . import drift
+from .exceptions import NotFittedError
 from .learning_rate import Clock, next_rate
 from .monitoring import MOST_ENTRIES, halved
+from .progress import silently
 from .waiting import KEPT, check_is_fitted
 
 __all__ = ["Learner", "OneByOne", "PredictingLearner", "RowReader", "SequenceReader",
@@ -160,7 +161,8 @@ class Learner:
         self._catch_up()
         estimator = self._estimator
         given = {name: np.atleast_1d(value) for name, value in given.items()}
-        estimator.partial_fit(estimator._one(x), **given)
+        with silently():
+            estimator.partial_fit(estimator._one(x), **given)
         self._quick = None
         self._may_be_quick = True
         self._begin()

@@ -13,6 +13,8 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
+from .exceptions import LearningRateError
+
 __all__ = ["DEFAULT_RATE", "Clock", "Decay", "Forgetting", "batch_weights", "next_rate",
            "rate_is_automatic", "rates", "schedule", "step_size"]  # fmt: skip
 
@@ -210,7 +212,7 @@ def _rate_at(learning_rate, step):
             f"fastem.Decay; got {learning_rate!r}."
         )
     if not value > 0:
-        raise ValueError(
+        raise LearningRateError(
             f"The learning rate must be positive; at step {step} it is {value}. "
             "A rate near zero leaves the model alone; infinity is batch EM on each batch."
         )

@@ -9,11 +9,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import softmax, xlogy
 
+from .exceptions import NothingInCommon
+
 __all__ = ["NothingInCommon", "chosen", "geometric_mean", "log_mean", "weighted_sum"]
-
-
-class NothingInCommon(ValueError):
-    """Every model is infinitely far from some of the models that are to be combined."""
 
 
 def weighted_sum(arrays, alphas) -> np.ndarray:

@@ -11,9 +11,15 @@ import warnings
 
 import numpy as np
 
+from .exceptions import DeadComponentWarning, NoCacheWarning
+
 __all__ = [
+    "LOGGER",
     "REVIVED",
     "CompilingNotice",
+    "beside_bars",
+    "is_terminal",
+    "is_turned_off",
     "keeps_no_kernels",
     "logged",
     "tell",
@@ -75,20 +81,22 @@ def warn(message: str, category: type[Warning]) -> None:
         return
     logger = getattr(_instead, "logger", None)
     if logger is not None and not issubclass(category, DeprecationWarning):
-        logger.warning(message)
+        with beside_bars():
+            logger.warning(message)
         return
     frame = sys._getframe(1)
     # By the name of the module: the kernels may lie in another folder than the package.
     while _package(frame) in _BETWEEN and frame.f_back is not None:
         frame = frame.f_back
-    warnings.warn_explicit(
-        message,
-        category,
-        filename=frame.f_code.co_filename,
-        lineno=frame.f_lineno,
-        module=frame.f_globals.get("__name__", "<unknown>"),
-        registry=frame.f_globals.setdefault("__warningregistry__", {}),
-    )
+    with beside_bars():
+        warnings.warn_explicit(
+            message,
+            category,
+            filename=frame.f_code.co_filename,
+            lineno=frame.f_lineno,
+            module=frame.f_globals.get("__name__", "<unknown>"),
+            registry=frame.f_globals.setdefault("__warningregistry__", {}),
+        )
 
 
 def warn_of_dead(dead, mass, least: float, told: set[int], message: str) -> None:
@@ -116,7 +124,7 @@ def warn_of_dead(dead, mass, least: float, told: set[int], message: str) -> None
     told |= now
     if is_news:
         text = message.format(count=len(now), total=len(dead), numbers=sorted(now))
-        warn(text, RuntimeWarning)
+        warn(text, DeadComponentWarning)
 
 
 def warn_of_no_cache(error: Exception) -> None:
@@ -129,7 +137,7 @@ def warn_of_no_cache(error: Exception) -> None:
         f"Compiled kernels cannot be kept on disk ({error}): every process compiles them anew, "
         "which takes seconds to a minute. Set the environment variable NUMBA_CACHE_DIR to a "
         "folder that can be written, or make space.",
-        RuntimeWarning,
+        NoCacheWarning,
     )
 
 
@@ -217,22 +225,44 @@ class CompilingNotice:
 
 def tell(message: str) -> None:
     """Log a message; without any logging configured, show it if there is a terminal."""
-    if LOGGER.hasHandlers():
-        LOGGER.info(message)
-    elif not _is_silent():
-        print(message, file=sys.stderr, flush=True)
+    with beside_bars():
+        if LOGGER.hasHandlers():
+            LOGGER.info(message)
+        elif not _is_silent():
+            print(message, file=sys.stderr, flush=True)
+
+
+def beside_bars():
+    """A context in which lines can be written to a terminal that may show bars of tqdm.
+
+    Bars are taken away before, and come back below the lines.
+    """
+    tqdm = getattr(sys.modules.get("tqdm"), "tqdm", None)
+    if tqdm is None or not getattr(tqdm, "_instances", ()):
+        return contextlib.nullcontext()
+    return tqdm.external_write_mode(file=sys.stderr)
 
 
 def _is_silent():
     """Whether nobody would see a message."""
     if LOGGER.hasHandlers():
         return not LOGGER.isEnabledFor(logging.INFO)
-    if LOGGER.disabled or LOGGER.level > logging.INFO or LOGGER.manager.disable >= logging.INFO:
-        return True
+    return is_turned_off() or not is_terminal()
+
+
+def is_turned_off() -> bool:
+    """Whether the user wants no messages, without handlers that could be asked."""
+    return bool(
+        LOGGER.disabled or LOGGER.level > logging.INFO or LOGGER.manager.disable >= logging.INFO
+    )
+
+
+def is_terminal() -> bool:
+    """Whether standard error is a terminal."""
     try:
-        return not sys.stderr.isatty()
+        return sys.stderr.isatty()
     except (AttributeError, ValueError):  # there is no such stream, or it is closed
-        return True
+        return False
 
 
 def _what_was_called():

@@ -6,11 +6,13 @@ import logging
 import sys
 from collections import deque
 from collections.abc import Callable
-from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .exceptions import ImpossibleDataError
+from .notices import beside_bars
+from .progress import SILENT, Display
 from .statistics import Expectation, Statistics
 
 __all__ = ["ConvergenceMonitor", "Limit", "Monitored", "Slowing", "StoppingRule",
@@ -60,6 +62,11 @@ class StoppingRule:
         Whether EM stopped for another reason than the number of iterations.
     """
 
+    #: What shows each iteration.
+    display: Display = SILENT
+    #: What is kept of each iteration, in the words of who watches.
+    measure = "log-likelihood"
+
     def __init__(self, max_iter: int):
         self.max_iter = max_iter
         self.log_likelihoods: list[float] = []
@@ -69,6 +76,16 @@ class StoppingRule:
     def n_iter(self) -> int:
         """The number of iterations so far."""
         return len(self.log_likelihoods)
+
+    @property
+    def has_settled(self) -> bool:
+        """Whether EM stopped because little changed."""
+        return self.converged
+
+    def note(self, log_likelihood: float, about: str = "") -> None:
+        """Keep the mean log-likelihood of one more iteration, and show it to who watches."""
+        self.log_likelihoods.append(log_likelihood)
+        self.display.step(self.n_iter, log_likelihood, about)
 
     def limit(self) -> Limit | None:
         """The rule in numbers, from the present iteration on.
@@ -91,7 +108,7 @@ class StoppingRule:
 
     def after_step(self, expectation: Expectation) -> bool:
         """Whether to stop with the model of the M-step that followed."""
-        self.log_likelihoods.append(expectation.log_likelihood)
+        self.note(expectation.log_likelihood)
         return False
 
 
@@ -119,21 +136,13 @@ class Tolerance(StoppingRule):
     tol : float
     before : float, default=-inf
         The mean log-likelihood before the first iteration, if EM continues an earlier fit.
-    verbose : int, default=0
-        1: print every ``verbose_interval`` iterations; 2: with times and changes.
-    verbose_interval : int, default=10
     """
 
-    def __init__(self, max_iter, tol, *, before=-np.inf, verbose=0, verbose_interval=10):
+    def __init__(self, max_iter, tol, *, before=-np.inf):
         super().__init__(max_iter)
         self.tol, self.before = tol, before
-        self.verbose, self.verbose_interval = verbose, verbose_interval
-        self._begun = self._last_time = perf_counter()
 
     def limit(self):
-        if self.verbose:
-            return None
-
         def least_change(weight, horizon):
             return self.tol * self.scale(Expectation(Statistics(), np.nan, weight, horizon))
 
@@ -141,7 +150,7 @@ class Tolerance(StoppingRule):
 
     def before_step(self, model, expectation):
         if not np.isfinite(expectation.log_likelihood):
-            raise ValueError(
+            raise ImpossibleDataError(
                 f"The log-likelihood is not finite at iteration {self.n_iter + 1}: squares of the "
                 "data overflow. Scale the columns to a moderate range."
             )
@@ -152,25 +161,11 @@ class Tolerance(StoppingRule):
         change = expectation.log_likelihood - self.before
         self.before = expectation.log_likelihood
         self.converged = bool(abs(change) < self.tol * self.scale(expectation))
-        self._report(change)
         return self.converged
 
     def scale(self, expectation: Expectation) -> float:
         """The number by which ``tol`` is multiplied."""
         return 1.0
-
-    def _report(self, change):
-        if self.verbose and self.n_iter % self.verbose_interval == 0:
-            now = perf_counter()
-            took = f"\t time lapse {now - self._last_time:.5f}s\t ll change {change:.5f}"
-            self._last_time = now
-            print(f"  Iteration {self.n_iter}{took if self.verbose >= 2 else ''}")
-        if self.verbose and (self.converged or self.n_iter == self.max_iter):
-            end = "converged" if self.converged else "did not converge"
-            took = (
-                f" time lapse {perf_counter() - self._begun:.5f}s\t lower bound {self.before:.5f}."
-            )
-            print(f"Initialization {end}.{took if self.verbose >= 2 else ''}")
 
 
 class Monitored(StoppingRule):
@@ -195,14 +190,16 @@ class Monitored(StoppingRule):
 
     def limit(self):
         monitor = self.monitor
-        if type(monitor) is not ConvergenceMonitor or monitor.verbose:
+        if type(monitor) is not ConvergenceMonitor:
             return None
 
         def least_change(weight, horizon):
             return monitor.tol / weight
 
         before = self.log_likelihoods[-1] if self.log_likelihoods else np.nan
-        return Limit(self.max_iter - self.n_iter, least_change, before)
+        # A monitor that prints is waited for.
+        n_steps = 1 if monitor.verbose else self.max_iter - self.n_iter
+        return Limit(n_steps, least_change, before)
 
     def before_step(self, model, expectation):
         if self.check is not None:
@@ -211,8 +208,16 @@ class Monitored(StoppingRule):
 
     def after_step(self, expectation):
         super().after_step(expectation)
-        self.monitor.report(expectation.log_likelihood * expectation.weight)
-        return bool(self.monitor.converged)
+        monitor = self.monitor
+        is_ours = isinstance(monitor, ConvergenceMonitor)
+        if is_ours:
+            monitor._is_shown = self.display is not SILENT
+        try:
+            monitor.report(expectation.log_likelihood * expectation.weight)
+        finally:
+            if is_ours:
+                del monitor._is_shown
+        return bool(monitor.converged)
 
     @property
     def has_settled(self) -> bool:
@@ -235,7 +240,8 @@ class ConvergenceMonitor:
     n_iter : int
         Stop after this number of iterations.
     verbose : bool
-        Whether each iteration is printed to standard error.
+        Whether each iteration is printed to standard error, unless an estimator that has been told
+        to be verbose shows it.
 
     Attributes
     ----------
@@ -249,6 +255,9 @@ class ConvergenceMonitor:
 
     # The part of a log-likelihood that may be rounded: sums of as many terms as there are rows.
     _rounding = 1e-13
+
+    # Whether something else shows the iterations.
+    _is_shown = False
 
     def __init__(self, tol: float, n_iter: int, verbose: bool):
         self.tol = tol
@@ -270,16 +279,17 @@ class ConvergenceMonitor:
     def report(self, log_prob: float) -> None:
         """Record the log-likelihood of an iteration, and print it if ``verbose``."""
         change = log_prob - self.history[-1] if self.history else np.nan
-        if self.verbose:
+        if self.verbose and not self._is_shown:
             line = self._template.format(iter=self.iter + 1, log_prob=log_prob, delta=change)
             print(line, file=sys.stderr)
         # Rounding may lower it a little.
         if change < -max(np.sqrt(np.finfo(float).eps), self._rounding * abs(log_prob)):
-            _log.warning(
-                "Model is not converging.  Current: %s is not greater than %s. Delta is %s. With "
-                "priors that can be right: EM then raises the sum with the prior's logarithm.",
-                log_prob, self.history[-1], change,
-            )  # fmt: skip
+            with beside_bars():
+                _log.warning(
+                    "Model is not converging.  Current: %s is not greater than %s. Delta is %s. "
+                    "With priors that can be right: EM then raises the sum with the prior's "
+                    "logarithm.", log_prob, self.history[-1], change,
+                )  # fmt: skip
         self.history.append(log_prob)
         self.iter += 1
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted as is_fitted_or_raise
+
+from .exceptions import NotEnoughData, NotFittedError
 
 __all__ = [
     "KEPT",
@@ -48,10 +49,6 @@ _GROWTH, _STEPS, MOST_STEPS = 1.1, 2, 20
 _ROWS_PER_COMPONENT, _LEAST_ROWS = 10, 20
 #: If so many rows are not enough, more of them are not either.
 MOST_ROWS = 10_000
-
-
-class NotEnoughData(ValueError):
-    """A model cannot be made of these observations, but perhaps of more of them."""
 
 
 def check_is_fitted(estimator, attributes=None) -> None:

@@ -118,18 +118,26 @@ def kernel(function):
     return _compiling.add(_kernel(function))
 
 
-def _kernel(function):
+def brief_kernel(function):
+    """Decorate a kernel that takes microseconds, and keeps the GIL.
+
+    To release it takes as long as some steps of a recursion.
+    """
+    return _compiling.add(_kernel(function, {**_OPTIONS, "nogil": False}))
+
+
+def _kernel(function, options=_OPTIONS):
     if _fast is not None:
-        return _fast.kernel(function, _OPTIONS, _VARIANT)
+        return _fast.kernel(function, options, _VARIANT)
     if "<" in function.__qualname__:
         # Several functions may have this name, and numba would take one for another on disk.
         return helper(function)
     _rename(function, _SOURCE)
     try:
-        return njit(cache=True, **_OPTIONS)(function)
+        return njit(cache=True, **options)(function)
     except RuntimeError as error:  # numba has found no place for files
         warn_of_no_cache(error)
-        return njit(**_OPTIONS)(function)
+        return njit(**options)(function)
 
 
 def compiled_for(kernel, *arguments):
@@ -139,6 +147,18 @@ def compiled_for(kernel, *arguments):
     takes longer than small work. This function trusts that arguments have the types of these.
     """
     return kernel.compile(tuple(map(typeof, arguments)))
+
+
+def limited_to(kernel, *arguments):
+    """The kernel, compiled for arguments of such types, and from now on for no others.
+
+    A call is the check of its arguments: of others it raises ``TypeError``. Numba finds the types
+    of arrays in C, many times as fast as Python can look at them. Where an array that is given here
+    cannot be written to, both kinds are taken.
+    """
+    kernel.compile(tuple(map(typeof, arguments)))
+    kernel.disable_compile()
+    return kernel
 
 
 def inlined(function):

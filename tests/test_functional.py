@@ -206,6 +206,87 @@ def test_several_sequences_are_those_one_by_one(n_jobs, monkeypatch):
     assert found.states.tolist() == np.hstack([one.states for one in each]).tolist()
 
 
+@pytest.mark.parametrize("n_states", [1, 2, 3, 4, 5, 8, 9, 256])
+@pytest.mark.parametrize("n_steps", [1, 2, 63, 64, 65, 200, 2800])
+def test_one_sequence_is_that_of_its_length(n_steps, n_states):
+    # Without lengths, one call of another kernel checks and computes.
+    x, start, matrix = problem(n_steps, n_states, n_steps)
+    x[np.random.default_rng(0).random(x.shape) < 0.05] = -np.inf
+    x[:, 0] = 0.0
+    for recursion in RECURSIONS[:4]:
+        one, several = recursion(x, start, matrix), recursion(x, start, matrix, [n_steps])
+        assert type(one) is type(several) and type(one[0]) is float
+        assert one[0] == several[0][0]
+        for a, b in zip(one[1:], several[1:], strict=True):
+            assert a.dtype == b.dtype
+            np.testing.assert_array_equal(a, b)
+
+
+def kinds_of(array):
+    """The same numbers in arrays of other kinds."""
+    read_only, strided = array.copy(), np.zeros(tuple(2 * n for n in array.shape))
+    read_only.flags.writeable = False
+    strided[(slice(None, None, 2),) * array.ndim] = array
+    as_bytes = np.frombuffer(b"." + array.tobytes(), dtype=np.uint8)
+    return {
+        "list": array.tolist(),
+        "read-only": read_only,
+        "strided": strided[(slice(None, None, 2),) * array.ndim],
+        "columns": np.asfortranarray(array),
+        "backward": array[::-1].copy()[::-1],
+        "other bytes": array.astype(array.dtype.newbyteorder()),
+        "unaligned": as_bytes[1:].view(float).reshape(array.shape),
+        "masked": np.ma.array(array),
+        "long": array.astype(np.longdouble),
+    }
+
+
+@pytest.mark.parametrize("n_steps", [10, 3000])
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_the_kind_of_an_array_does_not_matter(which, n_steps):
+    arrays = problem(n_steps, 3)
+    for recursion in RECURSIONS[:4]:
+        expected = recursion(*arrays)
+        for name, other in kinds_of(arrays[which]).items():
+            given_arrays = [*arrays]
+            given_arrays[which] = other
+            found = recursion(*given_arrays)
+            assert type(found) is type(expected)
+            for a, b in zip(found, expected, strict=True):
+                assert type(a) is type(b), name
+                np.testing.assert_allclose(a, b, rtol=1e-12, err_msg=name)
+
+
+def test_kernels_that_compute_at_once_compare_sizes():
+    x, start, matrix = problem(10, 3)
+    rows, flat, states = np.empty((10, 3)), np.empty(10), np.empty(10, dtype=np.int64)
+    good = x, start, matrix
+    at_once = hmm_functions._at_once
+    assert np.isfinite(at_once.forward(*good, rows, flat))
+    assert np.isfinite(at_once.decode(*good, states))
+    sums = rows, np.empty(3), np.empty((3, 3))
+    assert np.isfinite(at_once.smooth(*good, *sums))
+    wrong = [
+        (x[:, :2].copy(), start, matrix), (x, start[:2], matrix), (x, start, matrix[:2]),
+        (x, start, matrix[:, :2].copy()), (x[:0], start, matrix), (x[:9], start, matrix),
+        (x[:, :0].copy(), start[:0], matrix[:0, :0].copy()),
+    ]  # fmt: skip
+    for arrays in wrong:
+        assert np.isnan(at_once.forward(*arrays, rows, flat))
+        assert np.isnan(at_once.decode(*arrays, states))
+        assert np.isnan(at_once.smooth(*arrays, *sums))
+    for i, part in enumerate((rows[:9], np.empty(2), np.empty((3, 2)))):
+        assert np.isnan(at_once.smooth(*good, *sums[:i], part, *sums[i + 1 :]))
+    for out in ((rows[:9], flat), (rows[:, :2].copy(), flat), (rows, flat[:9])):
+        assert np.isnan(at_once.forward(*good, *out))
+    assert np.isnan(at_once.decode(*good, states[:9]))
+    for arrays in ((x.T, start, matrix), (x, start.astype(int), matrix), (x, start, matrix[None])):
+        with pytest.raises(TypeError):
+            at_once.forward(*arrays, rows, flat)
+        with pytest.raises(TypeError):
+            at_once.decode(*arrays, states)
+
+
 def test_one_length_is_an_array_of_one_log_likelihood():
     x, start, matrix = problem(7, 2)
     found = functional.forward(x, start, matrix, [7])

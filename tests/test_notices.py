@@ -4,9 +4,9 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning
 
 import fastem
+from fastem.exceptions import ConvergenceWarning, DeadComponentWarning
 from fastem.families import Poisson
 from fastem.hmm.model import HMMModel
 from fastem.mixture.model import MixtureModel
@@ -61,7 +61,7 @@ def test_online_learning_tells_of_a_dead_component_once_and_here(batch_size):
         warnings.simplefilter("always")
         for batch in rows:
             model.partial_fit(batch)
-    assert [w.category for w in caught] == [RuntimeWarning]
+    assert [w.category for w in caught] == [DeadComponentWarning]
     assert "1 of 2 components have no points left (numbers [1])" in str(caught[0].message)
     assert caught[0].filename == __file__
 

@@ -486,3 +486,40 @@ def test_models_travel_while_classes_are_patched():
         assert type(there) is filter_kind
         assert type(fastem.KalmanFilter.from_pykalman(there)) is fastem.KalmanFilter
     np.testing.assert_allclose(ours.score(X), theirs.score(X), rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["tied", "full", "diag", "spherical"])
+@pytest.mark.parametrize("name", ["GaussianMixture", "BayesianGaussianMixture"])
+def test_mixtures_that_were_saved_before_classes_were_patched(name, kind):
+    X = np.random.default_rng(0).normal(size=(200, 3)) + [[0.0], [4.0]] * 100
+    original = getattr(sklearn.mixture, name)(n_components=2, covariance_type=kind, random_state=0)
+    blank = pickle.dumps(original)
+    saved = pickle.dumps(original.set_params(warm_start=True).fit(X))
+    with fastem.patch():
+        model = pickle.loads(saved)
+        assert isinstance(model, getattr(home(name), name))
+        assert "_sklearn_version" not in vars(model)
+        assert repr(model) == repr(clone(model))
+        np.testing.assert_allclose(model.score_samples(X), original.score_samples(X), rtol=1e-9)
+        np.testing.assert_array_equal(model.sample(5)[1], original.sample(5)[1])
+        model.fit(X)
+        original.fit(X)
+        np.testing.assert_allclose(model.means_, original.means_, rtol=1e-8, atol=1e-8)
+        model.partial_fit(X)
+        assert model.n_observations_ == 400
+        fitted = pickle.loads(blank).fit(X)
+    assert fitted.score(X) == pytest.approx(original.score(X), rel=1e-2)
+
+
+def test_other_models_that_were_saved_before_classes_were_patched():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    chain = hmmlearn.hmm.GaussianHMM(2, random_state=0).fit(X)
+    tracker = pykalman.KalmanFilter(transition_matrices=np.eye(2), observation_matrices=np.eye(2))
+    saved = pickle.dumps((chain, tracker))
+    with fastem.patch():
+        ours = pickle.loads(saved)
+        assert isinstance(ours[0], fastem.GaussianHMM) and isinstance(ours[1], fastem.KalmanFilter)
+        assert ours[0].score(X) == pytest.approx(chain.score(X), rel=1e-9)
+        np.testing.assert_array_equal(ours[0].predict(X), chain.predict(X))
+        np.testing.assert_allclose(ours[1].filter(X)[0], tracker.filter(X)[0], rtol=1e-9)
+        ours[0].fit(X)

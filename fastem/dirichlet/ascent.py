@@ -21,7 +21,7 @@ class Ascent(StoppingRule):
     ----------
     tables : CountTables
         The documents.
-    max_iter, tol, verbose, verbose_interval
+    max_iter, tol
         As for the estimator.
 
     Attributes
@@ -34,10 +34,9 @@ class Ascent(StoppingRule):
         The largest entry of the gradient.
     """
 
-    def __init__(self, tables, max_iter, tol, verbose=0, verbose_interval=10):
+    def __init__(self, tables, max_iter, tol):
         super().__init__(max_iter)
         self.tables, self.tol = tables, tol
-        self.verbose, self.verbose_interval = verbose, verbose_interval
         starts = tables.finished().starts
         # Which words occur in no document.
         self.never = starts[1:-1] == starts[:-2]
@@ -57,13 +56,10 @@ class Ascent(StoppingRule):
         terms = alpha * (np.abs(first[:-1]) + abs(first[-1]))
         return bool(self.steepest <= max(self.tol, 4.0 * np.finfo(float).eps * terms.max()))
 
-    def record(self, level, step):
-        """Keep the log-likelihood after an iteration, and print it if asked to."""
-        change, self.level = level - self.level, level
-        self.log_likelihoods.append(level)
-        if self.verbose and self.n_iter % self.verbose_interval == 0:
-            change = f", log-likelihood {level:.6f} (+{change:.2g})"
-            print(f"  Iteration {self.n_iter}, {step}: gradient {self.steepest:.3g}{change}")
+    def record(self, level):
+        """Keep the log-likelihood after an iteration, and show it with the last gradient."""
+        self.level = level
+        self.note(level, "" if np.isnan(self.steepest) else f"gradient {self.steepest:.2g}")
 
 
 class SmallGradient(Ascent):
@@ -77,7 +73,7 @@ class SmallGradient(Ascent):
         if before is None:
             self.level = expectation.log_likelihood
         else:
-            self.record(expectation.log_likelihood, "EM")
+            self.record(expectation.log_likelihood)
         self.converged = bool(model.fixed) or self.is_flat(alpha, self.tables.derivatives(alpha)[0])
         # A step that changes nothing is at the maximum, up to rounding.
         return self.converged or (before is not None and np.array_equal(alpha, before))
@@ -92,7 +88,7 @@ class SmallGradientOfPasses(Ascent):
     """The same rule for incremental EM, which is told of the free energy at the end of a pass."""
 
     def before_step(self, model, expectation):
-        self.record(expectation.log_likelihood, "incremental EM")
+        self.record(expectation.log_likelihood)
         first = self.tables.derivatives(model.alpha)[0]
         self.converged = bool(model.fixed) or self.is_flat(model.alpha, first)
         return self.converged
@@ -118,8 +114,8 @@ def ascend(model, rule: Ascent):
         if rule.converged or rule.n_iter == rule.max_iter:
             break
         before = alpha.copy()
-        level, is_newton = newton_step(tables.finished(), alpha, first, second, level)
-        rule.record(float(level + coefficient), "Newton" if is_newton else "fixed point")
+        level, _ = newton_step(tables.finished(), alpha, first, second, level)
+        rule.record(float(level + coefficient))
         expectation = Expectation(Statistics(), rule.level, tables.weight)
         if rule.before_step(model._copied(alpha=alpha.copy()), expectation):
             break

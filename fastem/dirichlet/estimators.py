@@ -7,13 +7,13 @@ from typing import Literal, Self, overload
 
 import numpy as np
 from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from .. import algebra
 from ..data.remote import sample_of
 from ..drawing import check_drawable
 from ..estimator import RowEstimator, is_count
+from ..exceptions import ConvergenceWarning
 from ..learning_rate import DEFAULT_RATE, Clock
 from ..lengths import Lengths
 from ..notices import warn
@@ -37,6 +37,7 @@ class BaseDirichlet(RowEstimator):
     _parameter_constraints = {  # noqa: RUF012 (scikit-learn's convention)
         "alpha_init": ["array-like", None],
         "random_state": ["random_state"],
+        "verbose": ["verbose"],
         **RowEstimator._online_constraints,
         **RowEstimator._solver_constraints,
     }
@@ -48,8 +49,7 @@ class BaseDirichlet(RowEstimator):
     def __init__(
         self, *, alpha_init=None, random_state=None, learning_rate=DEFAULT_RATE, batch_size=None,
         memory="model", fixed=(), n_jobs=None, forgetting=None, average_from=None, callback=None,
-        drift_alarm=None,
-        solver="em", n_blocks=None,
+        drift_alarm=None, solver="em", n_blocks=None, verbose=0,
     ):  # fmt: skip
         self.alpha_init = alpha_init
         self.random_state = random_state
@@ -64,6 +64,7 @@ class BaseDirichlet(RowEstimator):
         self.n_jobs = n_jobs
         self.solver = solver
         self.n_blocks = n_blocks
+        self.verbose = verbose
 
     # The model -------------------------------------------------------------------------------
 
@@ -146,10 +147,38 @@ class CompoundDirichlet(BaseDirichlet):
         For ``sample`` and the sampled inertia.
     warm_start : bool, default=False
         Whether ``fit`` continues from the last fit.
-    verbose : int, default=0
+    verbose : int or bool, default=0
+        How progress is shown: 0 not at all; 1 by a bar with the log-likelihood, on a terminal; 2 by
+        a line for each iteration. Without a terminal, lines go to the logger ``fastem`` (INFO), or
+        to standard error if logging is not configured. No number depends on it.
     verbose_interval : int, default=10
-    learning_rate, batch_size, memory, forgetting, average_from, callback, drift_alarm, n_jobs
-        As for :class:`~fastem.GaussianMixture`.
+        With ``verbose=1`` and without a terminal, a line is written for so many iterations.
+    learning_rate : 'auto', float, callable or Decay, default='auto'
+        The rate of online learning. ``'auto'`` counts the observations that the model has learned
+        from, and how data are cut into batches hardly matters. A number η, or a function of the
+        step 1, 2, ..., is the rate of a whole batch; it is reduced in proportion for a smaller one.
+    batch_size : int or None, default=None
+        Rows of a mini-batch in ``partial_fit``. None: 1000 at most in a call or a stream with the
+        automatic rate; with a rate of your own, the rows of a call are one batch.
+    memory : {'model', 'statistics'}, default='model'
+        What online learning remembers: the model alone, or running statistics (Cappé, Moulines).
+    forgetting : float or None, default=None
+        For streams that drift, with ``learning_rate='auto'``: a half-life in observations. Steps do
+        not fall below ``1 - 2^(-1/forgetting)``; None: they go on falling.
+    average_from : float, 'auto' or None, default=None
+        Whether the model shown is the average over time (Polyak, Ruppert) of those that online
+        learning goes through: of those after this number of observations, or, with 'auto', of all,
+        the later the more. Learning itself goes on from the last one.
+    callback : callable or None, default=None
+        Called after each iteration of ``fit``, and after each call or part of a stream that
+        ``partial_fit`` learns from, with a :class:`fastem.monitoring.Report`. If it returns True,
+        learning ends.
+    drift_alarm : float or None, default=None
+        The probability of a false alarm with which ``partial_fit`` tests whether the progressive
+        log-likelihood has fallen; ``drift_`` is what it found. None: no test.
+    n_jobs : int or None, default=None
+        Threads; None: as many as there are cores, one inside a worker. The result does not depend
+        on it.
     inertia : {'exact', 'sampled'}, default='exact'
         How online learning computes the model's own statistics, if the model is the memory: in
         closed form, or from documents drawn from it, as long as those of the batch.
@@ -213,12 +242,11 @@ class CompoundDirichlet(BaseDirichlet):
             alpha_init=alpha_init, random_state=random_state, learning_rate=learning_rate,
             batch_size=batch_size, memory=memory, fixed=fixed, n_jobs=n_jobs, solver=solver,
             forgetting=forgetting, average_from=average_from, callback=callback,
-            drift_alarm=drift_alarm, n_blocks=n_blocks,
+            drift_alarm=drift_alarm, n_blocks=n_blocks, verbose=verbose,
         )  # fmt: skip
         self.tol = tol
         self.max_iter = max_iter
         self.warm_start = warm_start
-        self.verbose = verbose
         self.verbose_interval = verbose_interval
         self.inertia = inertia
         self.n_pseudo = n_pseudo
@@ -280,7 +308,7 @@ class CompoundDirichlet(BaseDirichlet):
             # This is batch EM.
             kinds["incremental"] = SmallGradient
         rule = kinds[self.solver]
-        return rule(tables, self.max_iter, self.tol, self.verbose, self.verbose_interval)
+        return rule(tables, self.max_iter, self.tol)
 
     def _run(self, model, tables, rule):
         if not model.fixed:
@@ -294,9 +322,6 @@ class CompoundDirichlet(BaseDirichlet):
         return fitted
 
     def _warn_of_end(self, rule):
-        if self.verbose:
-            end = "converged" if rule.converged else "did not converge"
-            print(f"{self.solver} {end} after {rule.n_iter} iterations.")
         if not rule.converged and self.max_iter > 0:
             warn(
                 f"The gradient is still {rule.steepest:.2g} after {rule.n_iter} iterations of "
@@ -406,12 +431,43 @@ class Dirichlet(BaseDirichlet):
         Where to start; by default from the data. The optimum does not depend on it.
     random_state : int, RandomState instance or None, default=None
         For ``sample``.
-    learning_rate, batch_size, memory, forgetting, average_from, callback, drift_alarm, n_jobs
-        As for :class:`~fastem.GaussianMixture`.
+    learning_rate : 'auto', float, callable or Decay, default='auto'
+        The rate of online learning. ``'auto'`` counts the observations that the model has learned
+        from, and how data are cut into batches hardly matters. A number η, or a function of the
+        step 1, 2, ..., is the rate of a whole batch; it is reduced in proportion for a smaller one.
+    batch_size : int or None, default=None
+        Rows of a mini-batch in ``partial_fit``. None: 1000 at most in a call or a stream with the
+        automatic rate; with a rate of your own, the rows of a call are one batch.
+    memory : {'model', 'statistics'}, default='model'
+        What online learning remembers: the model alone, or running statistics (Cappé, Moulines).
+    forgetting : float or None, default=None
+        For streams that drift, with ``learning_rate='auto'``: a half-life in observations. Steps do
+        not fall below ``1 - 2^(-1/forgetting)``; None: they go on falling.
+    average_from : float, 'auto' or None, default=None
+        Whether the model shown is the average over time (Polyak, Ruppert) of those that online
+        learning goes through: of those after this number of observations, or, with 'auto', of all,
+        the later the more. Learning itself goes on from the last one.
+    callback : callable or None, default=None
+        Called after each iteration of ``fit``, and after each call or part of a stream that
+        ``partial_fit`` learns from, with a :class:`fastem.monitoring.Report`. If it returns True,
+        learning ends.
+    drift_alarm : float or None, default=None
+        The probability of a false alarm with which ``partial_fit`` tests whether the progressive
+        log-likelihood has fallen; ``drift_`` is what it found. None: no test.
+    n_jobs : int or None, default=None
+        Threads; None: as many as there are cores, one inside a worker. The result does not depend
+        on it.
     fixed : iterable of str, default=()
         ``"alpha"`` to learn nothing.
-    solver, n_blocks
-        As for :class:`~fastem.GaussianMixture`. Nothing is hidden here, and the result is the same.
+    solver : {'em', 'incremental'}, default='em'
+        How ``fit`` reads the data: at once, or in blocks (:doc:`/incremental`). Nothing is hidden
+        here, and the result is the same.
+    n_blocks : int or None, default=None
+        The number of blocks of incremental EM; None: 10, or fewer for few data.
+    verbose : int or bool, default=0
+        How progress is shown: 0 not at all; 1 by a bar with the log-likelihood, on a terminal; 2 by
+        a line for each iteration. Without a terminal, lines go to the logger ``fastem`` (INFO), or
+        to standard error if logging is not configured. No number depends on it.
 
     Attributes
     ----------
@@ -480,5 +536,11 @@ class _OneStep(StoppingRule):
     def before_step(self, model, expectation):
         self.converged = self.n_iter == 1
         if self.converged:
-            self.log_likelihoods = [expectation.log_likelihood]
+            self.log_likelihoods = []
+            self.note(expectation.log_likelihood)
         return self.converged
+
+    def after_step(self, expectation):
+        # Shown is the likelihood after the step alone.
+        self.log_likelihoods.append(expectation.log_likelihood)
+        return False

@@ -14,6 +14,7 @@ from distributed import as_completed
 
 from ..algebra import Progress
 from ..learning_rate import Clock
+from ..progress import display_of, silently
 from ..statistics import Statistics
 from ..waiting import KEPT, check_is_fitted
 from .shards import add, broadcast, shards_of, tree_sum
@@ -109,18 +110,23 @@ def fit_online(
             _initialize(model, shards.sample_chunk())
         # Learning goes on from this model; no worker begins again.
         vars(model).pop(KEPT, None)
-        one_pass = _OnlinePass(model, shards, sync_every, combine == "entropic", callback)
-        (one_pass.synchronous if mode == "sync" else one_pass.asynchronous)()
+        with display_of(model, "fit_online", "observations") as display:
+            one_pass = _OnlinePass(
+                model, shards, sync_every, combine == "entropic", callback, display
+            )
+            (one_pass.synchronous if mode == "sync" else one_pass.asynchronous)()
+            display.end("learned")
     return model
 
 
 class _OnlinePass:
     """One pass over the shards."""
 
-    def __init__(self, model, shards, sync_every, entropic, callback):
+    def __init__(self, model, shards, sync_every, entropic, callback, display):
         self.model, self.shards, self.entropic = model, shards, entropic
         self.sync_every, self.callback = sync_every or max(*shards.sizes, 1), callback
-        self.done = 0
+        self.done, self.display = 0, display
+        display.begin(sum(shards.sizes))
         # Workers set a model into a copy of this estimator, which is sent once.
         template = copy.copy(model)
         template.n_jobs = shards.n_jobs
@@ -206,7 +212,9 @@ class _OnlinePass:
         self.model._set_progress(self.progress)
         stops = False
         if new.weight > 0:
-            stops = self.model._report_online(self.progress, new.weight, new.score / new.weight)
+            score = new.score / new.weight
+            self.display.step(self.done, score)
+            stops = self.model._report_online(self.progress, new.weight, score)
         if self.callback is not None:
             self.callback(self.model, self.done)
         return stops
@@ -263,7 +271,8 @@ def _learn(template, progress, shard, begin, end, entropic, n_learning):
     chunk = shard.part(begin, end)
     weight, score = chunk.weight, 0.0
     if weight > 0:
-        estimator.partial_fit(chunk.X, **chunk.given)
+        with silently():
+            estimator.partial_fit(chunk.X, **chunk.given)
         # A model of one's own may have no scores.
         entries = vars(estimator).get("history_", [[0.0, weight, math.nan]])
         score = sum(part * mean for _, part, mean in entries)
@@ -281,7 +290,8 @@ def _initialize(model, chunk):
         learning_rate=_NO_STEP, forgetting=None, batch_size=None, average_from=None, callback=None,
         drift_alarm=None,
     )  # fmt: skip
-    initialized.partial_fit(chunk.X, **chunk.given)
+    with silently():
+        initialized.partial_fit(chunk.X, **chunk.given)
     check_is_fitted(initialized)
     # Nothing has been learned from these observations yet.
     vars(initialized).pop("history_", None)

@@ -9,10 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from .. import checks
+from ..exceptions import NotEnoughData
 from ..kernels.mixture import expectation as kernels
 from ..log_linear import weighted_sum
 from ..statistics import Statistics
-from ..waiting import NotEnoughData
 
 __all__ = ["Family"]
 

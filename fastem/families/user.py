@@ -7,9 +7,9 @@ from abc import abstractmethod
 import numpy as np
 
 from .. import checks
+from ..exceptions import NotEnoughData
 from ..kernels.families.linear import READY, Linear
 from ..log_linear import weighted_sum
-from ..waiting import NotEnoughData
 from .sums import NaturalFamily
 
 __all__ = ["ExponentialFamily"]

@@ -16,6 +16,7 @@ from ..data.batches import check_total
 from ..data.remote import Remote, sample_of
 from ..data.sequences import Sequences, SequenceStream, as_sequences
 from ..estimator import Estimator, is_count
+from ..exceptions import FewDataWarning, OverwritingWarning
 from ..learning_rate import DEFAULT_RATE
 from ..lengths import Lengths
 from ..notices import logged, warn
@@ -29,7 +30,7 @@ from ..stopping import Monitored
 from ..waiting import check_is_fitted
 from .chain import Chain, Shown, absorbing_states
 from .checks import check_possible
-from .custom import Customized, HookedModel, overridden_hooks
+from .custom import Customized, HookedModel, overridden_hooks, what_is_customized
 from .emissions import Emissions
 from .hooks import EmissionHooks
 from .model import HMMModel
@@ -207,7 +208,7 @@ class BaseHMM(EmissionHooks, Estimator):
         """Raise :class:`Customized` if a subclass has changed what kernels would compute."""
         names = overridden_hooks(self)
         if names:
-            raise Customized(self, names)
+            raise Customized(what_is_customized(self, names))
 
     def _used_model(self):
         """The model that the attributes describe; it is not built again unless one has changed."""
@@ -366,7 +367,7 @@ class BaseHMM(EmissionHooks, Estimator):
                 warn(
                     f"{name}_ was set, and will be overwritten by the start because init_params "
                     f"contains {letter!r}.",
-                    UserWarning,
+                    OverwritingWarning,
                 )
 
     def _is_given_start(self):
@@ -386,7 +387,7 @@ class BaseHMM(EmissionHooks, Estimator):
                 f"Fitting a model with {n_free} free scalar parameters with only {data.X.size} "
                 "data points will result in a degenerate solution. Use fewer states, hold "
                 "parameters fixed, or find more data.",
-                RuntimeWarning,
+                FewDataWarning,
             )
         return [model]
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from .. import checks
 from ..data.remote import Remote
+from ..exceptions import ImpossibleDataError
 
 __all__ = ["admit_sequences", "check_possible", "check_values"]
 
@@ -125,7 +126,7 @@ def check_possible(model, data, log_likelihood=-np.inf):
         return
     if isinstance(data, Remote):
         # Data on other machines are not searched.
-        raise ValueError(
+        raise ImpossibleDataError(
             "Some sequence has probability zero under the model, so that there is nothing to learn "
             f"from it. {_WHERE_TO_LOOK}"
         )
@@ -137,12 +138,12 @@ def check_possible(model, data, log_likelihood=-np.inf):
         if wrong.any():
             number = int(np.argmax(wrong))
             if log_likelihoods[number] == -np.inf:
-                raise ValueError(
+                raise ImpossibleDataError(
                     f"Sequence {n_before + number} has probability zero under the model, so that "
                     "there is nothing to learn from it: no path of states allows it. "
                     f"{_WHERE_TO_LOOK}"
                 )
-            raise ValueError(
+            raise ImpossibleDataError(
                 f"The log-likelihood of sequence {n_before + number} is not finite: squares of the "
                 "data overflow. Scale the columns to a moderate range."
             )

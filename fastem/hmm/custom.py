@@ -22,6 +22,8 @@ from .. import algebra, checks
 from ..data.remote import Remote
 from ..data.sequences import Sequences, SequenceStream, as_sequences
 from ..estimator import Estimator
+from ..exceptions import Customized
+from ..progress import display_of
 from ..statistics import Expectation
 from ..stopping import ConvergenceMonitor, Monitored
 from . import recursions
@@ -35,14 +37,16 @@ _log = logging.getLogger(__name__)
 
 #: Methods that a subclass can override.
 HOOKS = frozenset({
-    "_init", "_check", "_check_and_set_n_features", "_needs_init", "_compute_likelihood",
-    "_compute_log_likelihood", "_compute_log_weighted_gaussian_densities",
+    "_init", "_check", "_check_sum_1", "_check_and_set_n_features", "_needs_init",
+    "_compute_likelihood", "_compute_log_likelihood", "_compute_log_weighted_gaussian_densities",
     "_generate_sample_from_state", "_initialize_sufficient_statistics",
     "_accumulate_sufficient_statistics", "_accumulate_sufficient_statistics_log",
     "_accumulate_sufficient_statistics_scaling", "_needs_sufficient_statistics_for_mean",
     "_needs_sufficient_statistics_for_covars", "_get_n_fit_scalars_per_param", "_do_estep",
     "_do_mstep", "_estep_begin", "_compute_lower_bound", "_fit_log", "_fit_scaling",
     "_compute_posteriors_log", "_compute_posteriors_scaling", "_decode_viterbi",
+    # Of variational models.
+    "_compute_subnorm_likelihood", "_compute_subnorm_log_likelihood",
 })  # fmt: skip
 
 #: Methods of hmmlearn's that nothing here calls.
@@ -66,15 +70,13 @@ def _is_foreign(function):
     return not isinstance(module, str) or not module.startswith("fastem.")
 
 
-class Customized(TypeError):
-    """A kernel was asked for what a subclass has changed."""
-
-    def __init__(self, estimator, names):
-        super().__init__(
-            f"{type(estimator).__name__} overrides {', '.join(names)}: fit, score, score_samples, "
-            "score_sequences, decode, predict, predict_proba, sample, aic and bic call this, and "
-            "nothing else does. Use these, or the class itself instead of the subclass."
-        )
+def what_is_customized(estimator, names) -> str:
+    """The words of :class:`Customized`."""
+    return (
+        f"{type(estimator).__name__} overrides {', '.join(names)}: fit, score, score_samples, "
+        "score_sequences, decode, predict, predict_proba, sample, aic and bic call this, and "
+        "nothing else does. Use these, or the class itself instead of the subclass."
+    )
 
 
 class HookedModel:
@@ -83,12 +85,14 @@ class HookedModel:
     Parameters
     ----------
     estimator : BaseHMM
+    lengths : array-like of int, optional
+        The lengths of the data of ``fit``, as hooks see them.
     """
 
     few = None
 
-    def __init__(self, estimator):
-        self.estimator = estimator
+    def __init__(self, estimator, lengths=None):
+        self.estimator, self.lengths = estimator, lengths
         not_called = _NOT_CALLED.intersection(overridden_hooks(estimator))
         if not_called:
             raise TypeError(
@@ -109,7 +113,8 @@ class HookedModel:
 
     def expect(self, data) -> Expectation:
         """The E-step: the statistics of all data together, as one observation."""
-        statistics, log_likelihood = self.estimator._do_estep(data.X, data.lengths)
+        lengths = data.lengths if self.lengths is None else self.lengths
+        statistics, log_likelihood = self.estimator._do_estep(data.X, lengths)
         bound = self.estimator._compute_lower_bound(log_likelihood)
         return Expectation(statistics, bound, 1.0)
 
@@ -128,16 +133,23 @@ class HookedModel:
         return np.array(scores), np.concatenate(rows)
 
     def _smoothed(self, X, posteriors):
+        # Not by ``_fit_log`` and ``_fit_scaling``: they are for learning, and a subclass may have
+        # changed what is learned, not what is scored.
         estimator = self.estimator
-        if posteriors:
-            fit = estimator._fit_log if estimator.implementation == "log" else (
-                estimator._fit_scaling
-            )  # fmt: skip
-            return fit(X)[1:3]
         chain = estimator.startprob_, estimator.transmat_
         if estimator.implementation == "log":
-            return recursions.forward(*chain, estimator._log_densities(X))[0], None
-        return recursions.scaled_forward(*chain, estimator._compute_likelihood(X))[0], None
+            log_b = estimator._log_densities(X)
+            score, log_alpha = recursions.forward(*chain, log_b)
+            if not posteriors:
+                return score, None
+            log_beta = recursions.backward(*chain, log_b)
+            return score, estimator._compute_posteriors_log(log_alpha, log_beta)
+        b = estimator._compute_likelihood(X)
+        score, alpha, scales = recursions.scaled_forward(*chain, b)
+        if not posteriors:
+            return score, None
+        beta = recursions.scaled_backward(*chain, b, scales)
+        return score, estimator._compute_posteriors_scaling(alpha, beta)
 
     def log_likelihoods(self, table) -> np.ndarray:
         """The log-likelihood of each sequence."""
@@ -170,20 +182,27 @@ class BaseHMM(HMMInference, BaseEstimator):
     ----------
     n_components : int, default=1
         The number of states.
-    startprob_prior, transmat_prior : float or array-like, default=1.0
-        Dirichlet priors of ``startprob_`` and of the rows of ``transmat_``; 1 means no prior.
+    startprob_prior : float or array-like of shape (n_components,), default=1.0
+        Dirichlet prior of ``startprob_``; 1 means no prior.
+    transmat_prior : float or array-like of shape (n_components, n_components), default=1.0
+        Dirichlet prior of the rows of ``transmat_``; 1 means no prior.
     algorithm : {'viterbi', 'map'}, default='viterbi'
         How :meth:`decode` and :meth:`predict` choose states.
     random_state : int, RandomState instance or None, default=None
+        The random numbers of the initialization and of :meth:`sample`. With an int, every call
+        draws the same ones.
     n_iter : int, default=10
         The most iterations of EM.
     tol : float, default=1e-2
         EM stops when the log-likelihood of all sequences rises by less.
-    verbose : bool, default=False
-        Whether each iteration is printed to standard error.
-    params, init_params : str, default=all letters
-        What is learned, and what is initialized: 's' for ``startprob_``, 't' for ``transmat_``, and
-        letters of the subclass.
+    verbose : int or bool, default=False
+        How progress is shown: 0 not at all; 1 by a bar with the log-likelihood, on a terminal; 2 by
+        a line for each iteration. Without a terminal, lines go to the logger ``fastem`` (INFO), or
+        to standard error if logging is not configured. No number depends on it.
+    params : str, default=all letters
+        What is learned: 's' for ``startprob_``, 't' for ``transmat_``, and letters of the subclass.
+    init_params : str, default=all letters
+        What ``fit`` initializes, by the same letters.
     implementation : {'log', 'scaling'}, default='log'
         Whether the recursions run on log-densities, or on densities with scaling.
 
@@ -304,10 +323,15 @@ class BaseHMM(HMMInference, BaseEstimator):
             raise ValueError(
                 "fit of a model with hooks takes arrays, or a list of sequences; got a stream."
             )
-        self._init(data.X, data.lengths)
+        # Hooks get the caller's own, as in hmmlearn.
+        lengths = data.lengths if lengths is None else lengths
+        self._init(data.X, lengths)
         self._check()
         rule = Monitored(self._reset_monitor(), self.n_iter, self._tell_of_empty_rows)
-        algebra.fit(HookedModel(self), data, rule, self._next_model)
+        with display_of(self, "fit") as rule.display:
+            rule.display.begin(rule.max_iter)
+            algebra.fit(HookedModel(self, lengths), data, rule, self._next_model)
+            rule.display.end("converged" if rule.has_settled else "not converged")
         self.n_iter_ = rule.monitor.iter
         self.converged_ = rule.has_settled
 
@@ -412,9 +436,17 @@ class BaseHMM(HMMInference, BaseEstimator):
 
     def _check(self):
         """Make arrays of the parameters; raise ``ValueError`` if they are wrong."""
-        chain = self._chain()
-        self.startprob_ = chain.checked_start(self.startprob_)
-        self.transmat_ = chain.checked_transitions(self.transmat_)
+        n_states, chain = self.n_components, self._chain()
+        why = f" for {n_states} states"
+        self.startprob_ = checks.numbers("startprob_", self.startprob_)
+        checks.shaped("startprob_", self.startprob_, (n_states,), why)
+        self._check_sum_1("startprob_")
+        if chain.absorbing:
+            # Rows that are left out become those of absorbing states.
+            self.transmat_ = chain.checked_transitions(self.transmat_)
+        self.transmat_ = checks.numbers("transmat_", self.transmat_)
+        checks.shaped("transmat_", self.transmat_, (n_states, n_states), why)
+        self._check_sum_1("transmat_")
 
     def _check_sum_1(self, name):
         """Raise ``ValueError`` unless the rows of the attribute ``name`` are probabilities."""

@@ -50,24 +50,34 @@ class GaussianHMM(hooks.GaussianHooks, Exchange, BaseHMM):
         online, the present model plays their part.
     transmat_prior : float or array-like of shape (n_components, n_components), default=1.0
         Dirichlet prior of the rows of ``transmat_``.
-    means_prior, means_weight : float or array-like, default=0
-        Mean and precision of the normal prior of ``means_``.
+    means_prior : float or array-like, default=0
+        Mean of the normal prior of ``means_``.
+    means_weight : float or array-like, default=0
+        Precision of the normal prior of ``means_``, in rows that it counts for; 0 means no prior.
     covars_prior : float or array-like, default=1e-2
+        Scale of the inverse gamma ('spherical', 'diag') or inverse Wishart ('full', 'tied') prior
+        of the covariances. As in hmmlearn, a number is added to every entry of a matrix.
     covars_weight : float, default=1
-        Parameters of the inverse gamma ('spherical', 'diag') or inverse Wishart ('full', 'tied')
-        prior of the covariances. As in hmmlearn, a number is added to every entry of a matrix.
+        Shape of that prior, for the inverse Wishart its degrees of freedom.
     algorithm : {'viterbi', 'map'}, default='viterbi'
         How :meth:`decode` and :meth:`predict` choose states.
     random_state : int, RandomState instance or None, default=None
+        The random numbers of the initialization and of :meth:`sample`. With an int, every call
+        draws the same ones.
     n_iter : int, default=10
         The most iterations of EM.
     tol : float, default=1e-2
         EM stops when the log-likelihood of all sequences rises by less.
-    verbose : bool, default=False
-        Whether each iteration is printed to standard error.
-    params, init_params : str, default='stmc'
-        What is learned, and what is initialized: any of 's' for ``startprob_``, 't' for
-        ``transmat_``, 'm' for ``means_`` and 'c' for ``covars_``.
+    verbose : int or bool, default=False
+        How progress is shown: 0 not at all; 1 by a bar with the log-likelihood, on a terminal; 2 by
+        a line for each iteration. Without a terminal, lines go to the logger ``fastem`` (INFO), or
+        to standard error if logging is not configured. No number depends on it.
+    params : str, default='stmc'
+        What is learned: any of 's' for ``startprob_``, 't' for ``transmat_``, 'm' for ``means_``
+        and 'c' for ``covars_``.
+    init_params : str, default='stmc'
+        What ``fit`` initializes, by the same letters; the rest starts from the attributes if they
+        are set.
     implementation : {'log', 'scaling'}, default='log'
         Accepted for compatibility with hmmlearn. Both are the same here: as fast as scaling, and
         as exact as logarithms.
@@ -204,27 +214,80 @@ class GMMHMM(hooks.MixtureHooks, Exchange, BaseHMM):
     min_covar : float, default=1e-3
         Added to the initial variances, and to covariances that come out not positive
         definite.
-    startprob_prior, transmat_prior : float or array-like, default=1.0
-        Dirichlet priors of ``startprob_`` and of the rows of ``transmat_``; 1 means no
-        prior. Priors act in :meth:`fit` alone: online, the present model plays their part.
+    startprob_prior : float or array-like of shape (n_components,), default=1.0
+        Dirichlet prior of ``startprob_``; 1 means no prior. Priors act in :meth:`fit` alone:
+        online, the present model plays their part.
+    transmat_prior : float or array-like of shape (n_components, n_components), default=1.0
+        Dirichlet prior of the rows of ``transmat_``; 1 means no prior.
     weights_prior : float or array-like of shape (n_components, n_mix), default=1.0
         Dirichlet prior of the rows of ``weights_``.
-    means_prior, means_weight : float or array-like, default=0.0
-        Mean and precision of the normal prior of ``means_``.
-    covars_prior, covars_weight : float or array-like, optional
-        Parameters of the inverse gamma ('spherical', 'diag') or inverse Wishart ('full', 'tied')
-        prior of the covariances; by default hmmlearn's.
+    means_prior : float or array-like, default=0.0
+        Mean of the normal prior of ``means_``.
+    means_weight : float or array-like, default=0.0
+        Precision of the normal prior of ``means_``, in rows that it counts for; 0 means no prior.
+    covars_prior : float or array-like, optional
+        Scale of the inverse gamma ('spherical', 'diag') or inverse Wishart ('full', 'tied') prior
+        of the covariances; by default hmmlearn's.
+    covars_weight : float or array-like, optional
+        Shape of that prior, for the inverse Wishart its degrees of freedom; by default hmmlearn's.
     covariance_type : {'spherical', 'diag', 'full', 'tied'}, default='diag'
         'tied' is one matrix for all Gaussians of a state.
-    params, init_params : str, default='stmcw'
-        What is learned, and what is initialized: any of 's' for ``startprob_``, 't' for
-        ``transmat_``, 'm' for ``means_``, 'c' for ``covars_`` and 'w' for ``weights_``.
-    algorithm, random_state, n_iter, tol, verbose, implementation
-        As for :class:`~fastem.GaussianHMM`.
-    absorbing, learning_rate, batch_size, memory, forgetting, average_from, callback, drift_alarm
-        As for :class:`~fastem.GaussianHMM`.
-    n_jobs, solver, n_blocks
-        As for :class:`~fastem.GaussianHMM`.
+    params : str, default='stmcw'
+        What is learned: any of 's' for ``startprob_``, 't' for ``transmat_``, 'm' for ``means_``,
+        'c' for ``covars_`` and 'w' for ``weights_``.
+    init_params : str, default='stmcw'
+        What ``fit`` initializes, by the same letters; the rest starts from the attributes if they
+        are set.
+    algorithm : {'viterbi', 'map'}, default='viterbi'
+        How :meth:`decode` and :meth:`predict` choose states: the likeliest path, or the likeliest
+        state of each step.
+    random_state : int, RandomState instance or None, default=None
+        The random numbers of the initialization and of :meth:`sample`. With an int, every call
+        draws the same ones.
+    n_iter : int, default=10
+        The most iterations of EM.
+    tol : float, default=0.01
+        EM stops when the log-likelihood of all sequences rises by less.
+    verbose : int or bool, default=False
+        How progress is shown: 0 not at all; 1 by a bar with the log-likelihood, on a terminal; 2 by
+        a line for each iteration. Without a terminal, lines go to the logger ``fastem`` (INFO), or
+        to standard error if logging is not configured. No number depends on it.
+    implementation : {'log', 'scaling'}, default='log'
+        Accepted for compatibility with hmmlearn. Both are the same here: as fast as scaling, and as
+        exact as logarithms.
+    absorbing : list of int, optional
+        States in which a sequence ends: the step that enters one emits, and is the last.
+    learning_rate : 'auto', float, callable or Decay, default='auto'
+        The rate of online learning. ``'auto'`` counts the observations that the model has learned
+        from, and how data are cut into batches hardly matters. A number η, or a function of the
+        step 1, 2, ..., is the rate of a whole batch; it is reduced in proportion for a smaller one.
+    batch_size : int or None, default=None
+        Sequences of a mini-batch in ``partial_fit``. None: 100 at most in a call or a stream with
+        the automatic rate; with a rate of your own, the sequences of a call are one batch.
+    memory : {'model', 'statistics'}, default='model'
+        What online learning remembers: the model alone, or running statistics (Cappé, Moulines).
+    forgetting : float or None, default=None
+        For streams that drift, with ``learning_rate='auto'``: a half-life in observations. Steps do
+        not fall below ``1 - 2^(-1/forgetting)``; None: they go on falling.
+    average_from : float, 'auto' or None, default=None
+        Whether the model shown is the average over time (Polyak, Ruppert) of those that online
+        learning goes through: of those after this number of observations, or, with 'auto', of all,
+        the later the more. Learning itself goes on from the last one.
+    callback : callable or None, default=None
+        Called after each iteration of ``fit``, and after each call or part of a stream that
+        ``partial_fit`` learns from, with a :class:`fastem.monitoring.Report`. If it returns True,
+        learning ends.
+    drift_alarm : float or None, default=None
+        The probability of a false alarm with which ``partial_fit`` tests whether the progressive
+        log-likelihood has fallen; ``drift_`` is what it found. None: no test.
+    n_jobs : int or None, default=None
+        Threads; None: as many as there are cores, one inside a worker. The result does not depend
+        on it.
+    solver : {'em', 'incremental'}, default='em'
+        How ``fit`` maximizes the likelihood: by batch EM, one step for each pass over the data, or
+        by incremental EM, one step for each block of them. See :doc:`/incremental`.
+    n_blocks : int or None, default=None
+        The number of blocks of incremental EM; None: 10, or fewer for few data.
     fixed : iterable of str, default=()
         Which of ``"startprob"``, ``"transmat"``, ``"weights"``, ``"means"``, ``"covars"`` learning
         leaves alone.
@@ -299,22 +362,72 @@ class PoissonHMM(hooks.PoissonHooks, Exchange, BaseHMM):
     ----------
     n_components : int, default=1
         The number of states.
-    startprob_prior, transmat_prior : float or array-like, default=1.0
-        Dirichlet priors of ``startprob_`` and of the rows of ``transmat_``; 1 means no
-        prior. Priors act in :meth:`fit` alone: online, the present model plays their part.
-    lambdas_prior, lambdas_weight : float or array-like, default=0.0
-        Parameters α and β of the gamma prior of the rates. A batch step gives
-        ``(α + n ȳ) / (β + n)``, with ȳ the mean of the state and, as in hmmlearn, n the number of
-        steps of all states.
-    params, init_params : str, default='stl'
-        What is learned, and what is initialized: any of 's' for ``startprob_``, 't' for
-        ``transmat_`` and 'l' for ``lambdas_``.
-    algorithm, random_state, n_iter, tol, verbose, implementation
-        As for :class:`~fastem.GaussianHMM`.
-    absorbing, learning_rate, batch_size, memory, forgetting, average_from, callback, drift_alarm
-        As for :class:`~fastem.GaussianHMM`.
-    n_jobs, solver, n_blocks
-        As for :class:`~fastem.GaussianHMM`.
+    startprob_prior : float or array-like of shape (n_components,), default=1.0
+        Dirichlet prior of ``startprob_``; 1 means no prior. Priors act in :meth:`fit` alone:
+        online, the present model plays their part.
+    transmat_prior : float or array-like of shape (n_components, n_components), default=1.0
+        Dirichlet prior of the rows of ``transmat_``; 1 means no prior.
+    lambdas_prior : float or array-like, default=0.0
+        The parameter α of the gamma prior of the rates. A batch step gives ``(α + n ȳ) / (β + n)``,
+        with ȳ the mean of the state and, as in hmmlearn, n the number of steps of all states.
+    lambdas_weight : float or array-like, default=0.0
+        The parameter β of that prior.
+    params : str, default='stl'
+        What is learned: any of 's' for ``startprob_``, 't' for ``transmat_`` and 'l' for
+        ``lambdas_``.
+    init_params : str, default='stl'
+        What ``fit`` initializes, by the same letters; the rest starts from the attributes if they
+        are set.
+    algorithm : {'viterbi', 'map'}, default='viterbi'
+        How :meth:`decode` and :meth:`predict` choose states: the likeliest path, or the likeliest
+        state of each step.
+    random_state : int, RandomState instance or None, default=None
+        The random numbers of the initialization and of :meth:`sample`. With an int, every call
+        draws the same ones.
+    n_iter : int, default=10
+        The most iterations of EM.
+    tol : float, default=0.01
+        EM stops when the log-likelihood of all sequences rises by less.
+    verbose : int or bool, default=False
+        How progress is shown: 0 not at all; 1 by a bar with the log-likelihood, on a terminal; 2 by
+        a line for each iteration. Without a terminal, lines go to the logger ``fastem`` (INFO), or
+        to standard error if logging is not configured. No number depends on it.
+    implementation : {'log', 'scaling'}, default='log'
+        Accepted for compatibility with hmmlearn. Both are the same here: as fast as scaling, and as
+        exact as logarithms.
+    absorbing : list of int, optional
+        States in which a sequence ends: the step that enters one emits, and is the last.
+    learning_rate : 'auto', float, callable or Decay, default='auto'
+        The rate of online learning. ``'auto'`` counts the observations that the model has learned
+        from, and how data are cut into batches hardly matters. A number η, or a function of the
+        step 1, 2, ..., is the rate of a whole batch; it is reduced in proportion for a smaller one.
+    batch_size : int or None, default=None
+        Sequences of a mini-batch in ``partial_fit``. None: 100 at most in a call or a stream with
+        the automatic rate; with a rate of your own, the sequences of a call are one batch.
+    memory : {'model', 'statistics'}, default='model'
+        What online learning remembers: the model alone, or running statistics (Cappé, Moulines).
+    forgetting : float or None, default=None
+        For streams that drift, with ``learning_rate='auto'``: a half-life in observations. Steps do
+        not fall below ``1 - 2^(-1/forgetting)``; None: they go on falling.
+    average_from : float, 'auto' or None, default=None
+        Whether the model shown is the average over time (Polyak, Ruppert) of those that online
+        learning goes through: of those after this number of observations, or, with 'auto', of all,
+        the later the more. Learning itself goes on from the last one.
+    callback : callable or None, default=None
+        Called after each iteration of ``fit``, and after each call or part of a stream that
+        ``partial_fit`` learns from, with a :class:`fastem.monitoring.Report`. If it returns True,
+        learning ends.
+    drift_alarm : float or None, default=None
+        The probability of a false alarm with which ``partial_fit`` tests whether the progressive
+        log-likelihood has fallen; ``drift_`` is what it found. None: no test.
+    n_jobs : int or None, default=None
+        Threads; None: as many as there are cores, one inside a worker. The result does not depend
+        on it.
+    solver : {'em', 'incremental'}, default='em'
+        How ``fit`` maximizes the likelihood: by batch EM, one step for each pass over the data, or
+        by incremental EM, one step for each block of them. See :doc:`/incremental`.
+    n_blocks : int or None, default=None
+        The number of blocks of incremental EM; None: 10, or fewer for few data.
     fixed : iterable of str, default=()
         Which of ``"startprob"``, ``"transmat"``, ``"lambdas"`` learning leaves alone.
 
@@ -377,23 +490,72 @@ class CategoricalHMM(hooks.CategoricalHooks, Exchange, BaseHMM):
     ----------
     n_components : int, default=1
         The number of states.
-    startprob_prior, transmat_prior : float or array-like, default=1.0
-        Dirichlet priors of ``startprob_`` and of the rows of ``transmat_``; 1 means no
-        prior. Priors act in :meth:`fit` alone: online, the present model plays their part.
+    startprob_prior : float or array-like of shape (n_components,), default=1.0
+        Dirichlet prior of ``startprob_``; 1 means no prior. Priors act in :meth:`fit` alone:
+        online, the present model plays their part.
+    transmat_prior : float or array-like of shape (n_components, n_components), default=1.0
+        Dirichlet prior of the rows of ``transmat_``; 1 means no prior.
     emissionprob_prior : float or array-like, default=1.0
         Dirichlet prior of the rows of ``emissionprob_``.
     n_features : int, optional
         The number of symbols; by default one more than the largest of the data. Give it for
         online learning, whose first sequences may lack some.
-    params, init_params : str, default='ste'
-        What is learned, and what is initialized: any of 's' for ``startprob_``, 't' for
-        ``transmat_`` and 'e' for ``emissionprob_``.
-    algorithm, random_state, n_iter, tol, verbose, implementation
-        As for :class:`~fastem.GaussianHMM`.
-    absorbing, learning_rate, batch_size, memory, forgetting, average_from, callback, drift_alarm
-        As for :class:`~fastem.GaussianHMM`.
-    n_jobs, solver, n_blocks
-        As for :class:`~fastem.GaussianHMM`.
+    params : str, default='ste'
+        What is learned: any of 's' for ``startprob_``, 't' for ``transmat_`` and 'e' for
+        ``emissionprob_``.
+    init_params : str, default='ste'
+        What ``fit`` initializes, by the same letters; the rest starts from the attributes if they
+        are set.
+    algorithm : {'viterbi', 'map'}, default='viterbi'
+        How :meth:`decode` and :meth:`predict` choose states: the likeliest path, or the likeliest
+        state of each step.
+    random_state : int, RandomState instance or None, default=None
+        The random numbers of the initialization and of :meth:`sample`. With an int, every call
+        draws the same ones.
+    n_iter : int, default=10
+        The most iterations of EM.
+    tol : float, default=0.01
+        EM stops when the log-likelihood of all sequences rises by less.
+    verbose : int or bool, default=False
+        How progress is shown: 0 not at all; 1 by a bar with the log-likelihood, on a terminal; 2 by
+        a line for each iteration. Without a terminal, lines go to the logger ``fastem`` (INFO), or
+        to standard error if logging is not configured. No number depends on it.
+    implementation : {'log', 'scaling'}, default='log'
+        Accepted for compatibility with hmmlearn. Both are the same here: as fast as scaling, and as
+        exact as logarithms.
+    absorbing : list of int, optional
+        States in which a sequence ends: the step that enters one emits, and is the last.
+    learning_rate : 'auto', float, callable or Decay, default='auto'
+        The rate of online learning. ``'auto'`` counts the observations that the model has learned
+        from, and how data are cut into batches hardly matters. A number η, or a function of the
+        step 1, 2, ..., is the rate of a whole batch; it is reduced in proportion for a smaller one.
+    batch_size : int or None, default=None
+        Sequences of a mini-batch in ``partial_fit``. None: 100 at most in a call or a stream with
+        the automatic rate; with a rate of your own, the sequences of a call are one batch.
+    memory : {'model', 'statistics'}, default='model'
+        What online learning remembers: the model alone, or running statistics (Cappé, Moulines).
+    forgetting : float or None, default=None
+        For streams that drift, with ``learning_rate='auto'``: a half-life in observations. Steps do
+        not fall below ``1 - 2^(-1/forgetting)``; None: they go on falling.
+    average_from : float, 'auto' or None, default=None
+        Whether the model shown is the average over time (Polyak, Ruppert) of those that online
+        learning goes through: of those after this number of observations, or, with 'auto', of all,
+        the later the more. Learning itself goes on from the last one.
+    callback : callable or None, default=None
+        Called after each iteration of ``fit``, and after each call or part of a stream that
+        ``partial_fit`` learns from, with a :class:`fastem.monitoring.Report`. If it returns True,
+        learning ends.
+    drift_alarm : float or None, default=None
+        The probability of a false alarm with which ``partial_fit`` tests whether the progressive
+        log-likelihood has fallen; ``drift_`` is what it found. None: no test.
+    n_jobs : int or None, default=None
+        Threads; None: as many as there are cores, one inside a worker. The result does not depend
+        on it.
+    solver : {'em', 'incremental'}, default='em'
+        How ``fit`` maximizes the likelihood: by batch EM, one step for each pass over the data, or
+        by incremental EM, one step for each block of them. See :doc:`/incremental`.
+    n_blocks : int or None, default=None
+        The number of blocks of incremental EM; None: 10, or fewer for few data.
     fixed : iterable of str, default=()
         Which of ``"startprob"``, ``"transmat"``, ``"emissionprob"`` learning leaves alone.
 
@@ -492,18 +654,67 @@ class MultinomialHMM(hooks.MultinomialHooks, Exchange, BaseHMM):
         The number of trials of every row, or of each. If given, the rows of the data must sum to
         it. A single number is needed for :meth:`sample`; if none is given, it is that of the
         data, if their rows agree.
-    startprob_prior, transmat_prior : float or array-like, default=1.0
-        Dirichlet priors of ``startprob_`` and of the rows of ``transmat_``; 1 means no
-        prior. Priors act in :meth:`fit` alone: online, the present model plays their part.
-    params, init_params : str, default='ste'
-        What is learned, and what is initialized: any of 's' for ``startprob_``, 't' for
-        ``transmat_`` and 'e' for ``emissionprob_``.
-    algorithm, random_state, n_iter, tol, verbose, implementation
-        As for :class:`~fastem.GaussianHMM`.
-    absorbing, learning_rate, batch_size, memory, forgetting, average_from, callback, drift_alarm
-        As for :class:`~fastem.GaussianHMM`.
-    n_jobs, solver, n_blocks
-        As for :class:`~fastem.GaussianHMM`.
+    startprob_prior : float or array-like of shape (n_components,), default=1.0
+        Dirichlet prior of ``startprob_``; 1 means no prior. Priors act in :meth:`fit` alone:
+        online, the present model plays their part.
+    transmat_prior : float or array-like of shape (n_components, n_components), default=1.0
+        Dirichlet prior of the rows of ``transmat_``; 1 means no prior.
+    params : str, default='ste'
+        What is learned: any of 's' for ``startprob_``, 't' for ``transmat_`` and 'e' for
+        ``emissionprob_``.
+    init_params : str, default='ste'
+        What ``fit`` initializes, by the same letters; the rest starts from the attributes if they
+        are set.
+    algorithm : {'viterbi', 'map'}, default='viterbi'
+        How :meth:`decode` and :meth:`predict` choose states: the likeliest path, or the likeliest
+        state of each step.
+    random_state : int, RandomState instance or None, default=None
+        The random numbers of the initialization and of :meth:`sample`. With an int, every call
+        draws the same ones.
+    n_iter : int, default=10
+        The most iterations of EM.
+    tol : float, default=0.01
+        EM stops when the log-likelihood of all sequences rises by less.
+    verbose : int or bool, default=False
+        How progress is shown: 0 not at all; 1 by a bar with the log-likelihood, on a terminal; 2 by
+        a line for each iteration. Without a terminal, lines go to the logger ``fastem`` (INFO), or
+        to standard error if logging is not configured. No number depends on it.
+    implementation : {'log', 'scaling'}, default='log'
+        Accepted for compatibility with hmmlearn. Both are the same here: as fast as scaling, and as
+        exact as logarithms.
+    absorbing : list of int, optional
+        States in which a sequence ends: the step that enters one emits, and is the last.
+    learning_rate : 'auto', float, callable or Decay, default='auto'
+        The rate of online learning. ``'auto'`` counts the observations that the model has learned
+        from, and how data are cut into batches hardly matters. A number η, or a function of the
+        step 1, 2, ..., is the rate of a whole batch; it is reduced in proportion for a smaller one.
+    batch_size : int or None, default=None
+        Sequences of a mini-batch in ``partial_fit``. None: 100 at most in a call or a stream with
+        the automatic rate; with a rate of your own, the sequences of a call are one batch.
+    memory : {'model', 'statistics'}, default='model'
+        What online learning remembers: the model alone, or running statistics (Cappé, Moulines).
+    forgetting : float or None, default=None
+        For streams that drift, with ``learning_rate='auto'``: a half-life in observations. Steps do
+        not fall below ``1 - 2^(-1/forgetting)``; None: they go on falling.
+    average_from : float, 'auto' or None, default=None
+        Whether the model shown is the average over time (Polyak, Ruppert) of those that online
+        learning goes through: of those after this number of observations, or, with 'auto', of all,
+        the later the more. Learning itself goes on from the last one.
+    callback : callable or None, default=None
+        Called after each iteration of ``fit``, and after each call or part of a stream that
+        ``partial_fit`` learns from, with a :class:`fastem.monitoring.Report`. If it returns True,
+        learning ends.
+    drift_alarm : float or None, default=None
+        The probability of a false alarm with which ``partial_fit`` tests whether the progressive
+        log-likelihood has fallen; ``drift_`` is what it found. None: no test.
+    n_jobs : int or None, default=None
+        Threads; None: as many as there are cores, one inside a worker. The result does not depend
+        on it.
+    solver : {'em', 'incremental'}, default='em'
+        How ``fit`` maximizes the likelihood: by batch EM, one step for each pass over the data, or
+        by incremental EM, one step for each block of them. See :doc:`/incremental`.
+    n_blocks : int or None, default=None
+        The number of blocks of incremental EM; None: 10, or fewer for few data.
     fixed : iterable of str, default=()
         Which of ``"startprob"``, ``"transmat"``, ``"emissionprob"`` learning leaves alone.
 
@@ -560,19 +771,67 @@ class HMM(hooks.FamilyHooks, BaseHMM):
         :class:`fastem.ExponentialFamily`, or a name such as ``"poisson"``.
     n_components : int, default=1
         The number of states.
-    startprob_prior, transmat_prior : float or array-like, default=1.0
-        Dirichlet priors of ``startprob_`` and of the rows of ``transmat_``; 1 means no
-        prior. Priors act in :meth:`fit` alone: online, the present model plays their part.
-    params, init_params : str, default='ste'
-        What is learned, and what is initialized: any of 's' for ``startprob_``, 't' for
-        ``transmat_`` and 'e' for all parameters of the emissions. The start of the emissions is
-        by k-means, that of the chain even.
-    algorithm, random_state, n_iter, tol, verbose, implementation
-        As for :class:`~fastem.GaussianHMM`.
-    absorbing, learning_rate, batch_size, memory, forgetting, average_from, callback, drift_alarm
-        As for :class:`~fastem.GaussianHMM`.
-    n_jobs, solver, n_blocks
-        As for :class:`~fastem.GaussianHMM`.
+    startprob_prior : float or array-like of shape (n_components,), default=1.0
+        Dirichlet prior of ``startprob_``; 1 means no prior. Priors act in :meth:`fit` alone:
+        online, the present model plays their part.
+    transmat_prior : float or array-like of shape (n_components, n_components), default=1.0
+        Dirichlet prior of the rows of ``transmat_``; 1 means no prior.
+    params : str, default='ste'
+        What is learned: any of 's' for ``startprob_``, 't' for ``transmat_`` and 'e' for all
+        parameters of the emissions.
+    init_params : str, default='ste'
+        What ``fit`` initializes, by the same letters; the rest starts from the attributes if they
+        are set. The start of the emissions is by k-means, that of the chain even.
+    algorithm : {'viterbi', 'map'}, default='viterbi'
+        How :meth:`decode` and :meth:`predict` choose states: the likeliest path, or the likeliest
+        state of each step.
+    random_state : int, RandomState instance or None, default=None
+        The random numbers of the initialization and of :meth:`sample`. With an int, every call
+        draws the same ones.
+    n_iter : int, default=10
+        The most iterations of EM.
+    tol : float, default=0.01
+        EM stops when the log-likelihood of all sequences rises by less.
+    verbose : int or bool, default=False
+        How progress is shown: 0 not at all; 1 by a bar with the log-likelihood, on a terminal; 2 by
+        a line for each iteration. Without a terminal, lines go to the logger ``fastem`` (INFO), or
+        to standard error if logging is not configured. No number depends on it.
+    implementation : {'log', 'scaling'}, default='log'
+        Accepted for compatibility with hmmlearn. Both are the same here: as fast as scaling, and as
+        exact as logarithms.
+    absorbing : list of int, optional
+        States in which a sequence ends: the step that enters one emits, and is the last.
+    learning_rate : 'auto', float, callable or Decay, default='auto'
+        The rate of online learning. ``'auto'`` counts the observations that the model has learned
+        from, and how data are cut into batches hardly matters. A number η, or a function of the
+        step 1, 2, ..., is the rate of a whole batch; it is reduced in proportion for a smaller one.
+    batch_size : int or None, default=None
+        Sequences of a mini-batch in ``partial_fit``. None: 100 at most in a call or a stream with
+        the automatic rate; with a rate of your own, the sequences of a call are one batch.
+    memory : {'model', 'statistics'}, default='model'
+        What online learning remembers: the model alone, or running statistics (Cappé, Moulines).
+    forgetting : float or None, default=None
+        For streams that drift, with ``learning_rate='auto'``: a half-life in observations. Steps do
+        not fall below ``1 - 2^(-1/forgetting)``; None: they go on falling.
+    average_from : float, 'auto' or None, default=None
+        Whether the model shown is the average over time (Polyak, Ruppert) of those that online
+        learning goes through: of those after this number of observations, or, with 'auto', of all,
+        the later the more. Learning itself goes on from the last one.
+    callback : callable or None, default=None
+        Called after each iteration of ``fit``, and after each call or part of a stream that
+        ``partial_fit`` learns from, with a :class:`fastem.monitoring.Report`. If it returns True,
+        learning ends.
+    drift_alarm : float or None, default=None
+        The probability of a false alarm with which ``partial_fit`` tests whether the progressive
+        log-likelihood has fallen; ``drift_`` is what it found. None: no test.
+    n_jobs : int or None, default=None
+        Threads; None: as many as there are cores, one inside a worker. The result does not depend
+        on it.
+    solver : {'em', 'incremental'}, default='em'
+        How ``fit`` maximizes the likelihood: by batch EM, one step for each pass over the data, or
+        by incremental EM, one step for each block of them. See :doc:`/incremental`.
+    n_blocks : int or None, default=None
+        The number of blocks of incremental EM; None: 10, or fewer for few data.
     fixed : iterable of str, default=()
         Names of parameters that learning leaves alone: ``"startprob"``, ``"transmat"``, and the
         family's.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +15,14 @@ __all__ = ["Exchange"]
 
 class Exchange:
     """``to_hmmlearn`` and ``from_hmmlearn`` of the classes that have the names of hmmlearn's."""
+
+    #: The module that has hmmlearn's class of this name.
+    _module_of_hmmlearn = "hmmlearn.hmm"
+
+    def _travelling(self) -> dict[str, str]:
+        """hmmlearn's attributes, and the names by which they are set here."""
+        # The setter knows the shapes that hmmlearn has for some covariances.
+        return {shown.attribute: f"{shown.name}_" for shown in self._shown()}
 
     def to_hmmlearn(self) -> Any:
         """The same model as an object of hmmlearn's class of this name.
@@ -38,10 +47,11 @@ class Exchange:
         settings = self.get_params(deep=False)
         known = inspect.signature(kind).parameters
         theirs = kind(**{name: value for name, value in settings.items() if name in known})
-        present = [shown for shown in self._shown() if hasattr(self, shown.attribute)]
-        for shown in present:
-            setattr(theirs, shown.attribute, np.array(getattr(self, shown.attribute)))
-        if len(present) == len(self._shown()):
+        travelling = self._travelling()
+        present = [name for name in travelling if hasattr(self, name)]
+        for name in present:
+            setattr(theirs, name, _copied(getattr(self, name)))
+        if len(present) == len(travelling):
             self._check_not_customized()
             theirs.n_features = self.n_features
         if "n_trials" in known and theirs.n_trials is None and present:
@@ -97,15 +107,20 @@ class Exchange:
         letters = {one.letter for one in shown}
         for name in ("params", "init_params"):
             setattr(ours, name, "".join(a for a in getattr(ours, name) if a in letters))
-        present = [one for one in shown if hasattr(model, one.attribute)]
-        for one in present:
-            value = np.array(getattr(model, one.attribute))
-            # The setter knows the shapes that hmmlearn has for some covariances.
-            setattr(ours, f"{one.name}_", value)
-        if len(present) == len(shown):
+        travelling = ours._travelling()
+        present = [name for name in travelling if hasattr(model, name)]
+        for name in present:
+            setattr(ours, travelling[name], _copied(getattr(model, name)))
+        if len(present) == len(travelling):
             ours._model()
         _copy_history(model.monitor_, ours.monitor_)
         return ours
+
+
+def _copied(value):
+    """A copy of an array; a number stays a number."""
+    array = np.array(value)
+    return array if array.ndim else value
 
 
 def _copy_history(source, target):
@@ -116,7 +131,7 @@ def _copy_history(source, target):
 def _class_of_hmmlearn(kind):
     """hmmlearn's class with the name of the first class of this package."""
     try:
-        from hmmlearn import hmm
+        module = import_module(kind._module_of_hmmlearn)
     except ImportError as error:
         raise ImportError(
             "hmmlearn is not installed, which this model comes from or goes to: pip install "
@@ -126,4 +141,4 @@ def _class_of_hmmlearn(kind):
 
     name = next(one.__name__ for one in kind.__mro__ if one.__module__.startswith("fastem."))
     # While fastem.patch is in force, the name leads back here.
-    return original_of(getattr(hmm, name))
+    return original_of(getattr(module, name))

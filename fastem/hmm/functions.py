@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -12,16 +12,20 @@ from .. import checks
 from ..data.sequences import check_lengths
 from ..kernels.hmm.given import (
     FINE,
+    NOT_DONE,
     WRONG_START,
     WRONG_TRANSITIONS,
     WRONG_VALUES,
+    decode_at_once,
     decode_given,
+    forward_at_once,
     forward_given,
     sample_given,
+    smooth_at_once,
     smooth_given,
 )
 from ..kernels.hmm.usages import absorbing_usages, fixed_length_usages
-from ..kernels.options import compiled_for
+from ..kernels.options import limited_to
 from ..lengths import Lengths
 from ..parallel import in_order
 
@@ -29,10 +33,13 @@ __all__ = ["ExpectedTransitions", "Forward", "ForwardBackward", "Occupancies", "
            "expected_transitions", "forward", "forward_backward", "occupancies", "sample_states",
            "viterbi"]  # fmt: skip
 
-_DOUBLE = np.dtype(float)
+_DOUBLE, _INTEGER = np.dtype(float), np.dtype(np.int64)
 # States times steps of the sequences that a thread takes at a time.
 _RUN_ENTRIES = 2**16
 _MOST_RUNS = 64
+
+# Looking up attributes of modules takes a tenth of a call of ten steps.
+_ARRAY, _contiguous, _empty, _tuple = np.ndarray, np.ascontiguousarray, np.empty, tuple.__new__
 
 
 class Forward(NamedTuple):
@@ -127,14 +134,18 @@ def forward(log_likelihoods, startprob, transmat, lengths=None, *, n_jobs=None) 
     array([[0.818, 0.182],
            [0.174, 0.826]])
     """
-    if lengths is None and _are_plain(log_likelihoods, startprob, transmat):
-        x, score = log_likelihoods, np.empty(1)
-        filtered, log_scales = np.empty(x.shape), np.empty(len(x))
-        problem = _code_of(forward_given)(
-            x, _length(len(x)), startprob, transmat, False, filtered, log_scales, score
-        )
-        if problem == FINE:
-            return Forward(score.item(), filtered, log_scales)
+    if lengths is None and type(log_likelihoods) is _ARRAY and log_likelihoods.dtype is _DOUBLE:
+        # For a few rows, anything more in Python would take longer than the recursion.
+        try:
+            x = _contiguous(log_likelihoods)
+            filtered, log_scales = _empty(x.shape), _empty(len(x))
+            score = _at_once.forward(
+                x, _contiguous(startprob), _contiguous(transmat), filtered, log_scales
+            )
+        except (TypeError, ValueError):  # no arrays of doubles of these dimensions
+            score = NOT_DONE
+        if score == score:
+            return _tuple(Forward, (score, filtered, log_scales))
     x, start, matrix, runs = _checked(log_likelihoods, startprob, transmat, lengths)
     filtered, log_scales = np.empty(x.shape), np.empty(len(x))
 
@@ -252,12 +263,15 @@ def viterbi(log_likelihoods, startprob, transmat, lengths=None, *, n_jobs=None) 
     >>> functional.viterbi(log_likelihoods, [0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]]).states
     array([0, 1])
     """
-    if lengths is None and _are_plain(log_likelihoods, startprob, transmat):
-        x, score = log_likelihoods, np.empty(1)
-        states = np.empty(len(x), dtype=np.int64)
-        problem = _code_of(decode_given)(x, _length(len(x)), startprob, transmat, states, score)
-        if problem == FINE:
-            return Viterbi(score.item(), states)
+    if lengths is None and type(log_likelihoods) is _ARRAY and log_likelihoods.dtype is _DOUBLE:
+        try:
+            x = _contiguous(log_likelihoods)
+            states = _empty(len(x), _INTEGER)
+            score = _at_once.decode(x, _contiguous(startprob), _contiguous(transmat), states)
+        except (TypeError, ValueError):
+            score = NOT_DONE
+        if score == score:
+            return _tuple(Viterbi, (score, states))
     x, start, matrix, runs = _checked(log_likelihoods, startprob, transmat, lengths)
     states = np.empty(len(x), dtype=np.int64)
 
@@ -402,8 +416,47 @@ def _flags(absorbing, n_states):
 # What these have in common -----------------------------------------------------------------------
 
 
+class _AtOnce:
+    """Kernels for one sequence in arrays that are plain: a call is the check of their types.
+
+    They compare sizes, look at values and compute. Each is compiled when it is first used.
+    """
+
+    @cached_property
+    def forward(self):
+        return limited_to(forward_at_once, *self._given, np.ones((1, 1)), np.ones(1))
+
+    @cached_property
+    def smooth(self):
+        table, row = np.ones((1, 1)), np.ones(1)
+        return limited_to(smooth_at_once, *self._given, table, row, table)
+
+    @cached_property
+    def decode(self):
+        return limited_to(decode_at_once, *self._given, np.ones(1, _INTEGER))
+
+    @property
+    def _given(self):
+        given = np.ones((1, 1)), np.ones(1), np.ones((1, 1))
+        for array in given:
+            array.flags.writeable = False
+        return given
+
+
+_at_once = _AtOnce()
+
+
 def _smoothed(log_likelihoods, startprob, transmat, lengths, n_jobs):
     """Log-likelihoods, posteriors, and sums of those of first steps and of transitions."""
+    if lengths is None and type(log_likelihoods) is _ARRAY and log_likelihoods.dtype is _DOUBLE:
+        try:
+            x, matrix = _contiguous(log_likelihoods), _contiguous(transmat)
+            gamma, start, transitions = _empty(x.shape), _empty(len(matrix)), _empty(matrix.shape)
+            score = _at_once.smooth(x, _contiguous(startprob), matrix, gamma, start, transitions)
+        except (TypeError, ValueError):
+            score = NOT_DONE
+        if score == score:
+            return score, gamma, start, transitions
     x, start, matrix, runs = _checked(log_likelihoods, startprob, transmat, lengths)
     n_states = len(start)
     gamma, totals = np.empty(x.shape), np.empty(len(x))
@@ -465,44 +518,6 @@ def _checked(log_likelihoods, startprob, transmat, lengths, cut=True):
     if not cut:
         return x, start, matrix, [(slice(None), lengths, np.empty(len(lengths)))]
     return x, start, matrix, _runs(lengths, n_states)
-
-
-def _are_plain(x, start, matrix):
-    """Whether these are arrays as kernels take them, of sizes that agree.
-
-    For a few rows, looking at more would take longer than the recursion.
-    """
-    if not (type(x) is type(start) is type(matrix) is np.ndarray):
-        return False
-    n = len(start)
-    return (
-        x.dtype is start.dtype is matrix.dtype is _DOUBLE
-        and x.shape == (len(x), n)
-        and matrix.shape == (n, n)
-        and start.shape == (n,)
-        and len(x) > 0
-        and n > 0
-        and x.flags.carray
-        and start.flags.carray
-        and matrix.flags.carray
-    )
-
-
-@cache
-def _code_of(kernel):
-    """The machine code of a kernel for arrays that are plain."""
-    table, row, whole = np.ones((1, 1)), np.ones(1), np.ones(1, dtype=np.int64)
-    arguments = {
-        forward_given: (table, whole, row, table, False, table, row, row),
-        decode_given: (table, whole, row, table, whole, row),
-    }
-    return compiled_for(kernel, *arguments[kernel])
-
-
-@lru_cache(maxsize=64)
-def _length(n):
-    """The lengths of one sequence, which nobody changes."""
-    return np.array([n])
 
 
 def _runs(lengths, n_states):

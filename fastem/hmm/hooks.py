@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 from sklearn.utils import check_random_state
 
 from ..data.sequences import Sequences
+from ..exceptions import SymbolColumnsWarning
 from ..families import Gaussian
 from ..notices import warn
 from ..statistics import Moments
@@ -108,9 +109,10 @@ class GaussianHooks(EmissionHooks):
         super()._accumulate_sufficient_statistics(
             stats, X, lattice, posteriors, fwdlattice, bwdlattice
         )
+        for_means = self._needs_sufficient_statistics_for_mean()
         for_covars = self._needs_sufficient_statistics_for_covars()
         # Covariances need them too: hmmlearn's come out wrong without the means.
-        if self._needs_sufficient_statistics_for_mean() or for_covars:
+        if for_means or for_covars:
             stats["post"] += posteriors.sum(axis=0)
             stats["obs"] += posteriors.T @ X
         if for_covars and self.covariance_type in ("tied", "full"):
@@ -341,6 +343,21 @@ class CategoricalHooks(_ProbabilityHooks):
     def _as_emitted(self, X):
         return as_symbols(X)
 
+    # In hmmlearn densities come first here, and logarithms are made of them; elsewhere it is the
+    # other way round. It matters to a subclass that overrides one and calls the other by ``super``.
+
+    def _compute_log_likelihood(self, X):
+        if "_compute_likelihood" not in overridden_hooks(self):
+            return super()._compute_log_likelihood(X)
+        with np.errstate(divide="ignore"):
+            return np.log(self._compute_likelihood(X))
+
+    def _compute_likelihood(self, X):
+        if "_compute_likelihood" not in overridden_hooks(self):
+            return super()._compute_likelihood(X)
+        with np.errstate(under="ignore"):
+            return np.exp(super()._compute_log_likelihood(X))
+
     def _add_rows(self, stats, X, posteriors):
         np.add.at(stats["obs"].T, as_symbols(X)[:, 0], posteriors)
 
@@ -352,7 +369,7 @@ def as_symbols(X):
             f"Symbols in {X.shape[1]} columns are read row by row, as one sequence of symbols. "
             "This is deprecated: give one column, X.reshape(-1, 1). For several columns of symbols "
             "use fastem.HMM(fastem.families.Categorical(n_categories), n_components).",
-            DeprecationWarning,
+            SymbolColumnsWarning,
         )
         X = X.reshape(-1, 1)
     return X

@@ -96,7 +96,9 @@ class HMMInference:
         if algorithm == "viterbi":
             return _added_up(self._found("paths", X, lengths, cut_off))
         found = self._found("posteriors", X, lengths, cut_off)
-        return _added_up((rows.max(axis=1), rows.argmax(axis=1)) for _, rows in found)
+        log_prob, states = _added_up((rows.max(axis=1), rows.argmax(axis=1)) for _, rows in found)
+        # A NumPy number, as hmmlearn has it: programs call its methods.
+        return np.float64(log_prob), states
 
     def predict(self, X, lengths=None, *, cut_off=None) -> np.ndarray:
         """The likeliest state of each row, by the estimator's ``algorithm``."""

@@ -10,7 +10,7 @@ from ..clustering import kmeans
 from ..data.rows import Stream, Table
 from ..data.sampling import sample_rows
 from ..data.sequences import Sequences
-from ..waiting import NotEnoughData
+from ..exceptions import NotEnoughData
 
 __all__ = ["Clusters", "clusters", "complete_rows", "covariance", "mean_and_variance"]
 

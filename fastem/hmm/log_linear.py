@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..log_linear import NothingInCommon, chosen, log_mean
+from ..exceptions import NothingInCommon
+from ..log_linear import chosen, log_mean
 
 __all__ = ["absorbing_chain", "chain_of_lengths"]
 

@@ -9,6 +9,7 @@ import numpy as np
 from .. import checks
 from ..components import Components, Gains, pooled_choice
 from ..data.sequences import Sequences, as_sequences
+from ..exceptions import ImpossibleDataError
 from ..families import Family
 from ..families.base import copy_packed
 from ..kernels.hmm.chain import make_chain
@@ -588,7 +589,8 @@ class HMMModel(Components, Model):
                 IMPOSSIBLE: f"{self.impossible} (at online step {failed + 1})",
                 NEVER_ABSORBED: _NEVER_ABSORBED,
             }
-            raise ValueError(reasons[reason])
+            kind = ImpossibleDataError if reason == IMPOSSIBLE else ValueError
+            raise kind(reasons[reason])
         if keep:
             blocks = self.family.collect(packed, mass, buffers)
             memory = Statistics(start=start, transitions=transitions, mass=mass, **blocks)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..exceptions import CovarianceWarning
 from ..families import Gaussian
 from ..kernels.hmm.priors import CountPrior, GaussianPrior, MixturePrior
 from ..notices import warn
@@ -302,7 +303,7 @@ def _kept_or_new(settings, seen, new, old):
             f"{int(wrong.sum())} covariances are not positive definite, for want of rows or "
             f"because columns depend on one another; min_covar = {floor} was added to the "
             "variances.",
-            RuntimeWarning,
+            CovarianceWarning,
         )
     return np.where(seen, new, old)
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..data.sequences import Sequences
+from ..exceptions import ImpossibleDataError
 from ..kernels.hmm.filtering import filter_step
 from .checks import check_values
 from .passes import prepared
@@ -76,7 +77,7 @@ class StateFilter:
             self._log_p, probabilities,
         )  # fmt: skip
         if log_density == -np.inf:
-            raise ValueError(
+            raise ImpossibleDataError(
                 f"Observation {self.n_steps} (counting from 0) is impossible after those before "
                 "it: no state allows it. Call reset() to begin a new sequence."
             )

@@ -6,13 +6,14 @@ what passes these checks, wherever it comes from.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import chain
 from math import isfinite
 
 import numpy as np
 
 from .. import checks
-from ..kernels.kalman.one_step import ASYMMETRY, LEAST_EIGENVALUE
+from ..kernels.kalman.one_step import ASYMMETRY, LEAST_EIGENVALUE, SAFE, UNKNOWN, soundness
 from ..statistics import Moments
 
 __all__ = ["AXES", "COVARIANCES", "NAMES", "VARYING", "as_numbers", "at_times",
@@ -37,11 +38,16 @@ NAMES = {name: letter for name, (letter, _) in _PARAMETERS.items()}
 VARYING = tuple(name for name in NAMES if not name.startswith("initial"))
 #: The axes; where sizes differ, errors name matrices before the initial state.
 AXES = {name: _PARAMETERS[name][1] for name in (*VARYING, *NAMES)}
+# Sizes up to which a kernel looks at the values of a system.
+_MOST_SIZE = 32
+_DOUBLE = np.dtype(float)
 COVARIANCES = tuple(name for name in AXES if name.endswith("covariance"))
 
 
 def as_numbers(name, value) -> np.ndarray:
     """``value`` as an array of doubles whose rows lie one after another."""
+    if type(value) is np.ndarray and value.dtype is _DOUBLE and value.flags.c_contiguous:
+        return value
     if np.ma.isMaskedArray(value):
         if np.ma.getmaskarray(value).any():
             raise ValueError(f"{name} has masked values: a parameter must be given whole.")
@@ -61,7 +67,7 @@ def promoted(name, value) -> np.ndarray:
     return array.reshape((1,) * (len(AXES[name]) - array.ndim) + array.shape)
 
 
-def check_system(parameters, *, trusted=False) -> dict[str, np.ndarray]:
+def check_system(parameters, *, trusted=False, known=None) -> dict[str, np.ndarray]:
     """All parameters as arrays, by name; raises ``ValueError`` unless they are one system.
 
     Parameters
@@ -70,6 +76,9 @@ def check_system(parameters, *, trusted=False) -> dict[str, np.ndarray]:
         By the names of ``AXES``.
     trusted : bool
         Whether the covariances are known to be positive semidefinite, and need no check.
+    known : dict, optional
+        Is given ``values``, all numbers in the order of ``NAMES``, if the system was found to be
+        constant in time, and R to have a factor that can be relied on.
     """
     absent = [name for name in AXES if name not in parameters]
     if absent:
@@ -81,10 +90,10 @@ def check_system(parameters, *, trusted=False) -> dict[str, np.ndarray]:
                 f"{name} should be a matrix, or have time as one more axis before; its shape is "
                 f"{arrays[name].shape}."
             )
-    sizes = {
-        "d": arrays["transition_matrices"].shape[-1],
-        "p": arrays["observation_matrices"].shape[-2],
-    }
+    d, p = arrays["transition_matrices"].shape[-1], arrays["observation_matrices"].shape[-2]
+    if not trusted and _is_known(arrays, d, p, known):
+        return arrays
+    sizes = {"d": d, "p": p}
     for name, array in arrays.items():
         _check_shape(name, array, sizes)
         check_finite(name, array, trusted=trusted)
@@ -92,6 +101,30 @@ def check_system(parameters, *, trusted=False) -> dict[str, np.ndarray]:
         for name in COVARIANCES:
             check_covariance(name, arrays[name])
     return arrays
+
+
+def _is_known(arrays, d, p, known):
+    """Whether one call of a kernel finds that a system is sound; errors are left to others."""
+    if not (0 < d <= _MOST_SIZE and 0 < p <= _MOST_SIZE):
+        return False
+    shapes, n_room = _constant(d, p)
+    for name, shape in shapes:
+        if arrays[name].shape != shape:
+            return False
+    everything = [arrays[name].reshape(-1) for name in NAMES]
+    values = np.concatenate([*everything, np.empty(n_room)])
+    found = soundness(values, d, p)
+    if found == SAFE and known is not None:
+        known["values"] = values[:-n_room]
+    return found != UNKNOWN
+
+
+@lru_cache(maxsize=64)
+def _constant(d, p):
+    """The shapes of a system that is constant in time, and the room that ``soundness`` needs."""
+    sizes = {"d": d, "p": p}
+    shapes = tuple((name, tuple(sizes[axis] for axis in axes)) for name, axes in AXES.items())
+    return shapes, 2 * max(d, p) ** 2
 
 
 def are_finite(arrays) -> bool:

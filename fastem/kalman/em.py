@@ -8,7 +8,6 @@ import numpy as np
 
 from .. import algebra
 from ..statistics import Expectation
-from ..stopping import StoppingRule
 from .checks import NAMES, at_times
 from .data import Observations
 from .model import KalmanModel
@@ -16,8 +15,8 @@ from .model import KalmanModel
 __all__ = ["pykalman_em"]
 
 
-def pykalman_em(model, sequences, n_iter, free, entries) -> KalmanModel:
-    """The model after ``n_iter`` iterations, with the parameters named in ``free`` replaced.
+def pykalman_em(model, sequences, rule, free, entries) -> KalmanModel:
+    """The model when a rule says stop, with the parameters named in ``free`` replaced.
 
     Matrices and covariances are the best given the present offsets; the offsets follow, given the
     new matrices. Parameters that are not free may change with time.
@@ -26,13 +25,14 @@ def pykalman_em(model, sequences, n_iter, free, entries) -> KalmanModel:
     ----------
     model : KalmanModel
     sequences : Observations
-    n_iter : int
+    rule : StoppingRule
+        It sees a :class:`PykalmanSystem`.
     free : set of str
     entries : dict
         For some of the free parameters, which of their entries stay.
     """
     system = PykalmanSystem(model, free, entries)
-    return algebra.fit(system, sequences, StoppingRule(n_iter)).model.model
+    return algebra.fit(system, sequences, rule).model.model
 
 
 class Smoothed(NamedTuple):

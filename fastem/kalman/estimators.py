@@ -5,23 +5,31 @@ from __future__ import annotations
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from ..data.batches import beginning
 from ..data.remote import Remote, sample_of
 from ..estimator import Estimator
+from ..exceptions import (
+    ChangedBehaviorWarning,
+    ChangedShapeWarning,
+    ConvergenceWarning,
+    MissingMatricesWarning,
+    NoDensityError,
+    NothingToLearnWarning,
+)
 from ..learning_rate import DEFAULT_RATE
 from ..lengths import Lengths
 from ..notices import warn
+from ..progress import display_of
 from ..sklearn_compat import Interval, StrOptions, fit_context
-from ..stopping import Tolerance
+from ..stopping import StoppingRule, Tolerance
 from . import checks
 from .checks import AXES, NAMES, VARYING, check_constant, check_times, promoted
 from .data import Observations, as_observations, as_series, as_table, is_one_row
 from .em import pykalman_em
 from .initialization import initial_parameters
-from .model import KalmanModel, NoDensityError
+from .model import KalmanModel
 from .one_step import as_peer, as_state
 from .present import keep_learner, recall, recall_learner, remember
 from .stream import KalmanStream
@@ -40,11 +48,6 @@ class ToleranceOfSteps(Tolerance):
 
     def scale(self, expectation):
         return max(float(expectation.statistics["observation"].mass[0]), 1.0)
-
-    def _report(self, change):
-        if self.verbose:
-            bound = self.log_likelihoods[-1]
-            print(f"  Iteration {self.n_iter}: log-likelihood {bound:.6f} (+{change:.3g})")
 
 
 class _Size:
@@ -143,8 +146,10 @@ class KalmanFilter(Estimator):
         Parameters that stay besides. A dict has for each name True, or an array of booleans that
         says which entries stay: the others are learned, even of a parameter that is given, unless
         ``em_vars`` leaves it out.
-    transition_covariance_type, observation_covariance_type : {'full', 'diag', 'spherical'}
-        What Q and R are learned as.
+    transition_covariance_type : {'full', 'diag', 'spherical'}, default='full'
+        What Q is learned as.
+    observation_covariance_type : {'full', 'diag', 'spherical'}, default='full'
+        What R is learned as.
     warm_start : bool, default=False
         Whether ``fit`` continues from the last fit.
     learning_rate : 'auto', float, callable or Decay, default='auto'
@@ -170,7 +175,10 @@ class KalmanFilter(Estimator):
     drift_alarm : float or None, default=None
         The probability of a false alarm with which ``partial_fit`` tests whether the progressive
         log-likelihood has fallen; ``drift_`` is what it found. None: no test.
-    verbose : int, default=0
+    verbose : int or bool, default=0
+        How progress is shown: 0 not at all; 1 by a bar with the log-likelihood, on a terminal; 2 by
+        a line for each iteration. Without a terminal, lines go to the logger ``fastem`` (INFO), or
+        to standard error if logging is not configured. No number depends on it.
     n_jobs : int or None, default=None
         Threads; None: as many as there are cores, one inside a worker. The result does not depend
         on it.
@@ -393,7 +401,7 @@ initial_state_covariance_ : ndarray
             warn(
                 "There is nothing to learn: every parameter is given, fixed, or not in em_vars. "
                 "Name in em_vars what is to be learned.",
-                UserWarning,
+                NothingToLearnWarning,
             )
         if self.em_vars is None:
             kept = self._given_names() - _OFFSETS - fixed.keys()
@@ -412,7 +420,7 @@ initial_state_covariance_ : ndarray
                 "had one. Give n_dim_state: 1 is what it was."
             )
         if changes:
-            warn(" ".join(changes), FutureWarning)
+            warn(" ".join(changes), ChangedBehaviorWarning)
         return bool(changes) or not learns
 
     # The model -------------------------------------------------------------------------------
@@ -461,7 +469,7 @@ initial_state_covariance_ : ndarray
             warn(
                 "Neither transition_matrices nor observation_matrices are given or learned: "
                 "identities are used, as in pykalman. Call fit first, or give the matrices.",
-                UserWarning,
+                MissingMatricesWarning,
             )
         return self._make_model(self._parameters(n_columns))
 
@@ -571,7 +579,7 @@ initial_state_covariance_ : ndarray
         return super()._is_given_start() or bool(self._given_names())
 
     def _stopping_rule(self, data):
-        return ToleranceOfSteps(self.max_iter, self.tol, verbose=self.verbose)
+        return ToleranceOfSteps(self.max_iter, self.tol)
 
     def _run(self, model, data, rule):
         try:
@@ -662,13 +670,17 @@ initial_state_covariance_ : ndarray
             if n_axes != n_learned:
                 warn(
                     f"{name} has {n_axes} dimensions now; after fitting, it will have {n_learned}.",
-                    UserWarning,
+                    ChangedShapeWarning,
                 )
         held = checks.check_held(fixed, parameters)
         entries = {name: held[name] for name in fixed if name in free}
         model = self._make_model(parameters)
         check_times(model.parameters, int(sequences.lengths.max()))
-        model = pykalman_em(model, sequences, n_iter, free, entries)
+        rule = self._watched(StoppingRule(n_iter), lambda system: system.model)
+        with display_of(self, "em") as rule.display:
+            rule.display.begin(n_iter)
+            model = pykalman_em(model, sequences, rule, free, entries)
+            rule.display.end("ended")
         with self._all_or_nothing():
             self.given_ = tuple(name for name in NAMES if name in self._given_names())
             self._filled = {name: np.array(value) for name, value in model.parameters.items()}

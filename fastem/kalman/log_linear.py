@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..algebra import NoDivergence
+from ..exceptions import NoDivergence
 from .checks import NAMES
 
 __all__ = ["log_linear_system"]

@@ -12,6 +12,7 @@ import numpy as np
 from .. import algebra
 from ..checks import same_shapes
 from ..data.batches import check_total
+from ..exceptions import NoDensityError
 from ..kernels.kalman import entry
 from ..kernels.kalman.filter import TO_SQUARE_ROOTS
 from ..kernels.kalman.lanes import LEAST
@@ -19,7 +20,7 @@ from ..kernels.kalman.maximize import DIAGONAL, FIXED, FULL, SCALAR, maximum, re
 from ..kernels.kalman.one_step import LEAST_PIVOT
 from ..kernels.kalman.own import own as own_kernel
 from ..kernels.kalman.statistics import infer as infer_kernel
-from ..kernels.kalman.system import LANES, ROOTS, Packed, Workspace, pack
+from ..kernels.kalman.system import LANES, NEVER, ROOTS, Packed, Workspace, pack
 from ..learning_rate import LEAST_MEMORY, step_size
 from ..lengths import Lengths
 from ..model import Model
@@ -50,10 +51,6 @@ _REGRESSIONS = {
 # Above this ratio of the variance of the data to that of the noise, what the noise leaves is summed
 # row by row and not taken from products of the data, which cancel.
 _LARGEST_RATIO = 1e4
-
-
-class NoDensityError(ValueError):
-    """An observation has a singular covariance."""
 
 
 class KalmanModel(Model):
@@ -87,7 +84,8 @@ class KalmanModel(Model):
         self, parameters, *, held=None, transition_shape="full", observation_shape="full",
         horizon=None, n_jobs=None, trusted=False,
     ):  # fmt: skip
-        arrays = checks.check_system(parameters, trusted=trusted)
+        known = {}
+        arrays = checks.check_system(parameters, trusted=trusted, known=known)
         shapes = {
             "transition_covariance": transition_shape,
             "observation_covariance": observation_shape,
@@ -102,6 +100,10 @@ class KalmanModel(Model):
             horizon=horizon,
             n_jobs=n_jobs,
         )
+        if known:
+            # As they would be found to be.
+            packed = Packed(known["values"], len(self.m), len(self.c), NEVER)
+            vars(self).update(packed=packed, varies=False, direct=False)
 
     # The four functions ---------------------------------------------------------------------
 

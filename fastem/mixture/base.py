@@ -6,7 +6,6 @@ from numbers import Integral
 from typing import Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from .. import checks
@@ -16,11 +15,12 @@ from ..data.remote import sample_of
 from ..data.rows import Table, check_rows, is_stream
 from ..data.sampling import sample_rows
 from ..estimator import Estimator, RowEstimator
+from ..exceptions import ConvergenceWarning, NotEnoughData
 from ..families import Family
 from ..notices import warn
 from ..sklearn_compat import Interval, StrOptions, fit_context
 from ..stopping import Tolerance
-from ..waiting import NotEnoughData, check_is_fitted
+from ..waiting import check_is_fitted
 from .model import MixtureModel
 
 __all__ = ["BaseMixture", "MixtureEstimator"]
@@ -72,11 +72,9 @@ class MixtureEstimator(Estimator):
     def _stopping_rule(self, data):
         before = -np.inf
         if self._resumes():
-            before = float(checks.numbers("lower_bound_", self.lower_bound_))
-        return Tolerance(
-            self.max_iter, self.tol, before=before, verbose=self.verbose,
-            verbose_interval=self.verbose_interval,
-        )  # fmt: skip
+            # scikit-learn's bound of tied posteriors is an array of one number.
+            before = float(np.ravel(checks.numbers("lower_bound_", self.lower_bound_))[0])
+        return Tolerance(self.max_iter, self.tol, before=before)
 
     def _warn_of_end(self, rule):
         if not rule.converged and self.max_iter > 0:
@@ -266,9 +264,7 @@ class BaseMixture(MixtureEstimator, RowEstimator):
 
     def _initial_models(self, data):
         random_state = check_random_state(self.random_state)
-        for attempt in range(self.n_init):
-            if self.verbose:
-                print(f"Initialization {attempt}")
+        for _ in range(self.n_init):
             yield self._start(data, random_state, batch=True)
 
     def _start_is_given(self):

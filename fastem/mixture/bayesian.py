@@ -10,13 +10,14 @@ from .. import algebra, checks
 from ..data.batches import check_total
 from ..data.remote import sample_of
 from ..data.sampling import sample_rows
+from ..exceptions import NotEnoughData
 from ..families import Gaussian
 from ..learning_rate import DEFAULT_RATE
 from ..sklearn_compat import Interval, StrOptions
 from ..statistics import Statistics
 from ..stopping import Tolerance
-from ..waiting import NotEnoughData
 from .base import BaseMixture
+from .hooks import BayesianScikitSteps
 from .model import MixtureModel
 from .variational import Posterior, Prior, VariationalMixture
 
@@ -27,6 +28,7 @@ _PRIOR = (
     "weight_concentration_prior_", "mean_precision_prior_", "mean_prior_",
     "degrees_of_freedom_prior_", "covariance_prior_",
 )  # fmt: skip
+_PRIOR_NAMES = frozenset(_PRIOR)
 #: Attributes that show the posterior, in the order of its fields.
 _POSTERIOR = (
     "weight_concentration_", "mean_precision_", "means_", "degrees_of_freedom_", "covariances_",
@@ -41,6 +43,7 @@ class _EvidenceTolerance(Tolerance):
 
     #: The bound after the last M-step.
     bound = -np.inf
+    measure = "lower bound"
 
     def limit(self):
         return None
@@ -49,7 +52,7 @@ class _EvidenceTolerance(Tolerance):
         return super().after_step(expectation._replace(log_likelihood=self.bound))
 
 
-class BayesianGaussianMixture(BaseMixture):
+class BayesianGaussianMixture(BayesianScikitSteps):
     """Variational Bayes for a mixture of Gaussians, with the interface of scikit-learn's class.
 
     The parameters of the mixture have a prior, and ``fit`` finds an approximation of their
@@ -64,13 +67,18 @@ class BayesianGaussianMixture(BaseMixture):
     n_components : int, default=1
         The largest number of components.
     covariance_type : {'full', 'tied', 'diag', 'spherical'}, default='full'
-        As for :class:`~fastem.GaussianMixture`.
+        A covariance matrix for each component, one for all, a variance for each column, or one
+        variance for each component.
     tol : float, default=1e-3
         EM stops when the lower bound of the evidence of all data changes by less.
     reg_covar : float, default=1e-6
         The variance of the noise that every row is taken to carry in each direction.
-    max_iter, n_init, init_params
-        As for :class:`~fastem.GaussianMixture`.
+    max_iter : int, default=100
+        The largest number of iterations of EM.
+    n_init : int, default=1
+        The number of initializations, of which the best is kept.
+    init_params : {'kmeans', 'k-means++', 'random', 'random_from_data'}, default='kmeans'
+        How responsibilities are initialized.
     weight_concentration_prior_type : {'dirichlet_process', 'dirichlet_distribution'}
         The prior of the weights: the sticks of a Dirichlet process (default), or a Dirichlet
         distribution.
@@ -88,12 +96,48 @@ class BayesianGaussianMixture(BaseMixture):
         The inverse of its scale: (n_features, n_features) if full or tied, (n_features,) if diag,
         a number if spherical. None: the covariance of the data; of the first rows in
         ``partial_fit``.
-    random_state, warm_start, verbose, verbose_interval
-        As for :class:`~fastem.GaussianMixture`.
-    learning_rate, batch_size, memory, forgetting, average_from, callback
-        As for :class:`~fastem.GaussianMixture`.
-    drift_alarm, n_jobs, solver, n_blocks
-        As for :class:`~fastem.GaussianMixture`.
+    random_state : int, RandomState instance or None, default=None
+        The random numbers of the initialization and of :meth:`sample`. With an int, every call
+        draws the same ones.
+    warm_start : bool, default=False
+        Whether ``fit`` continues from the last fit.
+    verbose : int or bool, default=0
+        How progress is shown: 0 not at all; 1 by a bar with the log-likelihood, on a terminal; 2 by
+        a line for each iteration. Without a terminal, lines go to the logger ``fastem`` (INFO), or
+        to standard error if logging is not configured. No number depends on it.
+    verbose_interval : int, default=10
+        With ``verbose=1`` and without a terminal, a line is written for so many iterations.
+    learning_rate : 'auto', float, callable or Decay, default='auto'
+        The rate of online learning. ``'auto'`` counts the observations that the model has learned
+        from, and how data are cut into batches hardly matters. A number η, or a function of the
+        step 1, 2, ..., is the rate of a whole batch; it is reduced in proportion for a smaller one.
+    batch_size : int or None, default=None
+        Rows of a mini-batch in ``partial_fit``. None: 1000 at most in a call or a stream with the
+        automatic rate; with a rate of your own, the rows of a call are one batch.
+    memory : {'model', 'statistics'}, default='model'
+        What online learning remembers: the model alone, or running statistics (Cappé, Moulines).
+    forgetting : float or None, default=None
+        For streams that drift, with ``learning_rate='auto'``: a half-life in observations. Steps do
+        not fall below ``1 - 2^(-1/forgetting)``; None: they go on falling.
+    average_from : float, 'auto' or None, default=None
+        Whether the model shown is the average over time (Polyak, Ruppert) of those that online
+        learning goes through: of those after this number of observations, or, with 'auto', of all,
+        the later the more. Learning itself goes on from the last one.
+    callback : callable or None, default=None
+        Called after each iteration of ``fit``, and after each call or part of a stream that
+        ``partial_fit`` learns from, with a :class:`fastem.monitoring.Report`. If it returns True,
+        learning ends.
+    drift_alarm : float or None, default=None
+        The probability of a false alarm with which ``partial_fit`` tests whether the progressive
+        log-likelihood has fallen; ``drift_`` is what it found. None: no test.
+    n_jobs : int or None, default=None
+        Threads; None: as many as there are cores, one inside a worker. The result does not depend
+        on it.
+    solver : {'em', 'incremental'}, default='em'
+        How ``fit`` maximizes the likelihood: by batch EM, one step for each pass over the data, or
+        by incremental EM, one step for each block of them. See :doc:`/incremental`.
+    n_blocks : int or None, default=None
+        The number of blocks of incremental EM; None: 10, or fewer for few data.
     total_samples : float, optional
         The number of rows that ``partial_fit`` takes the data for, if it reads them in any order
         and as often as you like. None: as many as it has read, less what the learning rate has
@@ -150,6 +194,8 @@ class BayesianGaussianMixture(BaseMixture):
         "total_samples": [None, Interval(Real, 0.0, None, closed="neither")],
     }
     _more_online_settings = ("total_samples",)
+    #: All is learned; that is no setting here.
+    fixed = ()
     #: The factors are what densities are computed with.
     _not_in_model = BaseMixture._not_in_model | {"precisions_"}
 
@@ -304,6 +350,21 @@ class BayesianGaussianMixture(BaseMixture):
         )  # fmt: skip
         return model.with_weights(self.weights_)
 
+    def _has_prior(self):
+        return vars(self).keys() >= _PRIOR_NAMES
+
+    def _answers_itself(self):
+        # A posterior that was set by hand, without the prior, answers as in scikit-learn.
+        return super()._answers_itself() or not self._has_prior()
+
+    def _to_draw_from(self):
+        if self._has_prior():
+            return super()._to_draw_from()
+        family = self._family()
+        parameters = {"means": checks.numbers("means_", self.means_),
+                      "covariances": checks.numbers("covariances_", self.covariances_)}  # fmt: skip
+        return family, checks.numbers("weights_", self.weights_), parameters
+
     # Learning --------------------------------------------------------------------------------
 
     def _start(self, data, random_state, *, batch=False):
@@ -344,10 +405,7 @@ class BayesianGaussianMixture(BaseMixture):
 
     def _stopping_rule(self, data):
         rule = super()._stopping_rule(data)
-        return _EvidenceTolerance(
-            rule.max_iter, rule.tol, before=rule.before, verbose=rule.verbose,
-            verbose_interval=rule.verbose_interval,
-        )  # fmt: skip
+        return _EvidenceTolerance(rule.max_iter, rule.tol, before=rule.before)
 
     def _maximize(self, model, expectation):
         """The prior, and the statistics of all rows."""

@@ -43,13 +43,25 @@ class GaussianMixture(ScikitSteps):
         The number of initializations, of which the best is kept.
     init_params : {'kmeans', 'k-means++', 'random', 'random_from_data'}, default='kmeans'
         How responsibilities are initialized.
-    weights_init, means_init, precisions_init : array-like, optional
-        Parameters to start from.
+    weights_init : array-like of shape (n_components,), optional
+        Weights to start from; by default those of the initialization.
+    means_init : array-like of shape (n_components, n_features), optional
+        Means to start from; by default those of the initialization.
+    precisions_init : array-like, optional
+        Inverses of the covariances to start from, in the shape that ``covariance_type`` gives them:
+        (n_components, n_features, n_features) if full, (n_features, n_features) if tied,
+        (n_components, n_features) if diag, (n_components,) if spherical.
     random_state : int, RandomState instance or None, default=None
+        The random numbers of the initialization and of :meth:`sample`. With an int, every call
+        draws the same ones.
     warm_start : bool, default=False
         Whether ``fit`` continues from the last fit.
-    verbose : int, default=0
+    verbose : int or bool, default=0
+        How progress is shown: 0 not at all; 1 by a bar with the log-likelihood, on a terminal; 2 by
+        a line for each iteration. Without a terminal, lines go to the logger ``fastem`` (INFO), or
+        to standard error if logging is not configured. No number depends on it.
     verbose_interval : int, default=10
+        With ``verbose=1`` and without a terminal, a line is written for so many iterations.
     learning_rate : 'auto', float, callable or Decay, default='auto'
         The rate of online learning. ``'auto'`` counts the observations that the model has learned
         from, and how data are cut into batches hardly matters. A number η, or a function of the
@@ -237,6 +249,11 @@ class GaussianMixture(ScikitSteps):
             if hasattr(self, name):
                 kind = f"{name} ({self.covariance_type})"
                 parameters[name[:-1]] = self._attribute(name, shape, kind)
+        if (
+            self._family().matrices
+            and getattr(vars(self).get("covariances_"), "dtype", None) == np.float32
+        ):
+            parameters["covariances"] = _symmetric(parameters["covariances"])
         if "covariances" not in parameters:
             if "precisions_cholesky" not in parameters:
                 raise AttributeError(
@@ -293,6 +310,16 @@ def _covariances(factors, kind):
     return np.swapaxes(inverses, -1, -2) @ inverses
 
 
+def _symmetric(covariances):
+    """Covariances that were computed in float32 by others, without what rounding left in them."""
+    others = np.swapaxes(covariances, -1, -2)
+    scale = np.sqrt(np.abs(np.diagonal(covariances, axis1=-2, axis2=-1)))
+    # Far from the origin, their squares have cancelled.
+    allowed = 0.05 * scale[..., None] * scale[..., None, :]
+    is_rounding = (np.abs(covariances - others) <= allowed).all()
+    return 0.5 * (covariances + others) if is_rounding else covariances
+
+
 def _checked(name, values, shape, called):
     """``values`` as finite doubles of this shape; errors say what scikit-learn's do."""
     array = checks.numbers(name, values)
@@ -344,12 +371,56 @@ class Mixture(BaseMixture):
         from the data.
     fixed : iterable of str, default=()
         Names of parameters that learning leaves alone.
-    tol, max_iter, n_init, init_params, random_state, warm_start, verbose, verbose_interval
-        As for :class:`~fastem.GaussianMixture`.
-    learning_rate, batch_size, memory, forgetting, average_from, callback
-        As for :class:`~fastem.GaussianMixture`.
-    drift_alarm, n_jobs, solver, n_blocks
-        As for :class:`~fastem.GaussianMixture`.
+    tol : float, default=0.001
+        EM stops when the mean log-likelihood changes by less.
+    max_iter : int, default=100
+        The largest number of iterations of EM.
+    n_init : int, default=1
+        The number of initializations, of which the best is kept.
+    init_params : {'kmeans', 'k-means++', 'random', 'random_from_data'}, default='kmeans'
+        How responsibilities are initialized.
+    random_state : int, RandomState instance or None, default=None
+        The random numbers of the initialization and of :meth:`sample`. With an int, every call
+        draws the same ones.
+    warm_start : bool, default=False
+        Whether ``fit`` continues from the last fit.
+    verbose : int or bool, default=0
+        How progress is shown: 0 not at all; 1 by a bar with the log-likelihood, on a terminal; 2 by
+        a line for each iteration. Without a terminal, lines go to the logger ``fastem`` (INFO), or
+        to standard error if logging is not configured. No number depends on it.
+    verbose_interval : int, default=10
+        With ``verbose=1`` and without a terminal, a line is written for so many iterations.
+    learning_rate : 'auto', float, callable or Decay, default='auto'
+        The rate of online learning. ``'auto'`` counts the observations that the model has learned
+        from, and how data are cut into batches hardly matters. A number η, or a function of the
+        step 1, 2, ..., is the rate of a whole batch; it is reduced in proportion for a smaller one.
+    batch_size : int or None, default=None
+        Rows of a mini-batch in ``partial_fit``. None: 1000 at most in a call or a stream with the
+        automatic rate; with a rate of your own, the rows of a call are one batch.
+    memory : {'model', 'statistics'}, default='model'
+        What online learning remembers: the model alone, or running statistics (Cappé, Moulines).
+    forgetting : float or None, default=None
+        For streams that drift, with ``learning_rate='auto'``: a half-life in observations. Steps do
+        not fall below ``1 - 2^(-1/forgetting)``; None: they go on falling.
+    average_from : float, 'auto' or None, default=None
+        Whether the model shown is the average over time (Polyak, Ruppert) of those that online
+        learning goes through: of those after this number of observations, or, with 'auto', of all,
+        the later the more. Learning itself goes on from the last one.
+    callback : callable or None, default=None
+        Called after each iteration of ``fit``, and after each call or part of a stream that
+        ``partial_fit`` learns from, with a :class:`fastem.monitoring.Report`. If it returns True,
+        learning ends.
+    drift_alarm : float or None, default=None
+        The probability of a false alarm with which ``partial_fit`` tests whether the progressive
+        log-likelihood has fallen; ``drift_`` is what it found. None: no test.
+    n_jobs : int or None, default=None
+        Threads; None: as many as there are cores, one inside a worker. The result does not depend
+        on it.
+    solver : {'em', 'incremental'}, default='em'
+        How ``fit`` maximizes the likelihood: by batch EM, one step for each pass over the data, or
+        by incremental EM, one step for each block of them. See :doc:`/incremental`.
+    n_blocks : int or None, default=None
+        The number of blocks of incremental EM; None: 10, or fewer for few data.
 
     Attributes
     ----------

@@ -1,27 +1,32 @@
-"""What makes ``fastem.GaussianMixture`` one of scikit-learn's: its private steps, and its models.
+"""What makes fastem's Gaussian mixtures those of scikit-learn: its private steps, and its models.
 
 A subclass of scikit-learn's mixture may override one of the steps that ``fit`` is made of there,
-such as ``_m_step``. The class here has all of them, made of kernels. If one of them is overridden,
+such as ``_m_step``. The classes here have all of them: those of ``GaussianMixture`` are made of
+kernels, those of ``BayesianGaussianMixture`` are scikit-learn's. If one of them is overridden,
 scikit-learn's own ``fit`` calls them, in its order and with its arguments; otherwise batch EM is
 that of :mod:`fastem.algebra`.
 """
 
 from __future__ import annotations
 
-from typing import Self
+import math
+from typing import Any, Self
 
 import numpy as np
+from sklearn.mixture import BayesianGaussianMixture as ScikitBayesianMixture
 from sklearn.mixture import GaussianMixture as ScikitMixture
 
 from ..data.remote import Remote
 from ..data.rows import Table, is_stream
+from ..exceptions import NotEnoughData
 from ..learning_rate import Clock
+from ..progress import SILENT, display_of
 from ..sklearn_compat import check_sample_weight
-from ..waiting import KEPT, NotEnoughData
+from ..waiting import KEPT
 from .base import BaseMixture
 from .model import MixtureModel
 
-__all__ = ["ScikitSteps"]
+__all__ = ["BayesianScikitSteps", "ScikitSteps"]
 
 #: The steps that say what a model answers.
 _OF_INFERENCE = (
@@ -35,10 +40,25 @@ _OF_LEARNING = (
     "_print_verbose_msg_init_beg", "_print_verbose_msg_iter_end", "_print_verbose_msg_init_end",
 )  # fmt: skip
 
-#: What scikit-learn's class knows of a fit.
+#: What ``fit`` consists of besides, where there are priors.
+_OF_BAYESIAN_LEARNING = (
+    "_check_weights_parameters", "_check_means_parameters", "_check_precision_parameters",
+    "_checkcovariance_prior_parameter", "_estimate_weights", "_estimate_means",
+    "_estimate_precisions", "_estimate_wishart_full", "_estimate_wishart_tied",
+    "_estimate_wishart_diag", "_estimate_wishart_spherical",
+)  # fmt: skip
+#: Public methods that others of scikit-learn call: ``fit`` and ``score``.
+_CALLED_BY_OTHERS = ("fit_predict", "score_samples")
+
+#: What both of scikit-learn's classes know of a fit.
 _LEARNED = (
     "weights_", "means_", "covariances_", "precisions_cholesky_", "precisions_", "converged_",
     "n_iter_", "lower_bound_", "lower_bounds_", "n_features_in_", "feature_names_in_",
+)  # fmt: skip
+_LEARNED_OF_POSTERIOR = (
+    "weight_concentration_", "mean_precision_", "degrees_of_freedom_",
+    "weight_concentration_prior_", "mean_precision_prior_", "mean_prior_",
+    "degrees_of_freedom_prior_", "covariance_prior_",
 )  # fmt: skip
 
 #: Where a fit fails, scikit-learn tries it with as many numbers at most: it makes copies of them.
@@ -49,21 +69,26 @@ def _are_doubles(values):
     return isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype == np.float64
 
 
-class ScikitSteps(BaseMixture, ScikitMixture):
-    """The steps of scikit-learn's class, and the way from one class to the other.
+class _PeerSteps(BaseMixture):
+    """What both classes with scikit-learn's steps share, and the way from one class to the other.
 
-    scikit-learn's class comes last: what is used of it are its loop, and steps that only call
-    others.
+    scikit-learn's class comes last among the bases of a class with steps: what is used of it are
+    its loop, and steps that only call others.
     """
 
+    #: scikit-learn's class, which each class with steps names; what it knows of a fit; its steps.
+    _peer: Any
+    _learned_by_peer: tuple[str, ...] = _LEARNED
+    _steps: tuple[str, ...] = _OF_LEARNING
     #: The steps, and other methods that scikit-learn's own ones call, that a class overrides.
     _own_steps: frozenset[str] = frozenset()
 
     def __init_subclass__(cls, **keywords):
         super().__init_subclass__(**keywords)
-        names = (*_OF_LEARNING, "score_samples")
+        first = next(kind for kind in cls.__mro__ if "_peer" in vars(kind))
+        names = (*cls._steps, *_CALLED_BY_OTHERS)
         cls._own_steps = frozenset(
-            name for name in names if getattr(cls, name) is not getattr(ScikitSteps, name)
+            name for name in names if getattr(cls, name) is not getattr(first, name)
         )
 
     def _overridden(self, names) -> list[str]:
@@ -90,19 +115,21 @@ class ScikitSteps(BaseMixture, ScikitMixture):
 
     # Learning ----------------------------------------------------------------------------------
 
+    def fit(self, X, y=None, sample_weight=None) -> Self:
+        # As scikit-learn's, where that is of one's own.
+        if self._overridden(("fit_predict",)):
+            given = {} if sample_weight is None else {"sample_weight": sample_weight}
+            self.fit_predict(X, y, **given)
+            return self
+        return super().fit(X, y, sample_weight)
+
+    fit.__doc__ = BaseMixture.fit.__doc__
+
     def _fit(self, X, **given):
-        names = self._overridden(_OF_LEARNING)
+        names = self._overridden(self._steps)
         if names:
             return self._fit_by_steps(X, names, **given)
-        try:
-            data = super()._fit(X, **given)
-        except NotEnoughData as error:
-            if self._family().failure not in str(error):
-                raise
-            data = self._fit_by_peer(X, error, **given)
-        if isinstance(data, Table) and data.X.dtype == np.float32:
-            self._show_in_single()
-        return data
+        return super()._fit(X, **given)
 
     def _fit_by_steps(self, X, names, sample_weight=None, min_samples=2):
         """``fit`` as scikit-learn does it, step by step; returns the data, checked."""
@@ -121,10 +148,29 @@ class ScikitSteps(BaseMixture, ScikitMixture):
                 )
         with self._all_or_nothing():
             self._begin_fit()
-            ScikitMixture.fit_predict(self, X)
+            # scikit-learn's loop says by the steps below how it goes.
+            with display_of(self, "fit") as self._display:
+                self._peer.fit_predict(self, X)
+            del self._display
             rows = self._check_table(X, reset=False, min_samples=min_samples)[0]
             self._set_clock(Clock(observations=float(len(rows))))
         return Table(rows)
+
+    #: What shows a fit that goes step by step.
+    _display = SILENT
+
+    def _print_verbose_msg_init_beg(self, n_init):
+        """A start begins."""
+        self._display.begin(self.max_iter, n_init + 1, self.n_init)
+
+    def _print_verbose_msg_iter_end(self, n_iter, diff_ll):
+        """An iteration has changed the lower bound."""
+        self._display.step(n_iter, math.nan, f"change {diff_ll:+.2g}")
+
+    def _print_verbose_msg_init_end(self, lb, init_has_converged):
+        """A start has ended."""
+        how = "converged" if init_has_converged else "not converged"
+        self._display.end(f"{how} at the log-likelihood {lb:.6g}")
 
     def _begin_fit(self):
         """Remove what is of no use after a fit; whether it continues an earlier one."""
@@ -134,34 +180,6 @@ class ScikitSteps(BaseMixture, ScikitMixture):
         for name in (KEPT, "history_", "_drift", "_averaging", "statistics_"):
             vars(self).pop(name, None)
         return resumed
-
-    def _fit_by_peer(self, X, error, sample_weight=None, min_samples=2):
-        """A fit that failed with variances of zero, by scikit-learn.
-
-        There, rounding may leave something of them, and the fit goes on with that.
-        """
-        has_no_peer = (
-            sample_weight is not None or is_stream(X) or isinstance(X, Remote) or self.fixed
-            or self.solver != "em" or self.callback is not None
-        )  # fmt: skip
-        if has_no_peer or np.size(X) > _MOST_NUMBERS:
-            raise error
-        with self._all_or_nothing():
-            resumed = self._begin_fit()
-            peer = self.to_sklearn()
-            rows = self._check_table(X, reset=not resumed, min_samples=min_samples)[0]
-            try:
-                with np.errstate(all="ignore"):
-                    peer.fit(rows)
-            except ValueError:
-                raise error from None
-            if not all(np.isfinite(getattr(peer, name)).all() for name in self._rounded):
-                raise error
-            columns = {n: v for n, v in vars(self).items() if n.endswith("features_in_")}
-            self._take(peer)
-            vars(self).update(columns)
-            self._set_clock(Clock(observations=float(len(rows))))
-        return Table(rows)
 
     def _partial_fit(self, X, **given):
         self._check_that_online_learning_sees_all()
@@ -174,7 +192,7 @@ class ScikitSteps(BaseMixture, ScikitMixture):
     learner.__doc__ = BaseMixture.learner.__doc__
 
     def _check_that_online_learning_sees_all(self):
-        names = self._overridden(_OF_LEARNING) if self._own_steps else ()
+        names = self._overridden(self._steps) if self._own_steps else ()
         if names:
             raise TypeError(
                 f"{type(self).__name__} overrides {', '.join(names)}, which online learning does "
@@ -199,9 +217,7 @@ class ScikitSteps(BaseMixture, ScikitMixture):
         return self._rounded_as(X, super()._log_likelihoods(X))
 
     def _rounded_as(self, X, values):
-        """Answers in float32 if that is the type of the rows and of the model."""
-        if X.dtype.char == "f" and getattr(self.means_, "dtype", None) == np.float32:
-            return _in_single(values)
+        """Answers in the type that scikit-learn gives them for these rows."""
         return values
 
     def score(self, X, y=None, sample_weight=None) -> float:
@@ -219,6 +235,156 @@ class ScikitSteps(BaseMixture, ScikitMixture):
                 "arrays. Score the arrays of the stream one by one."
             )
         return super().score(X, y, sample_weight)
+
+    # From one class to the other -----------------------------------------------------------------
+
+    def to_sklearn(self):
+        """This model as one of scikit-learn, for programs that ask for exactly that class.
+
+        Its answers are the same. Settings that scikit-learn does not have are left out.
+
+        Returns
+        -------
+        sklearn.mixture.GaussianMixture or sklearn.mixture.BayesianGaussianMixture
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import fastem
+        >>> X = np.random.default_rng(0).normal(size=(100, 2))
+        >>> model = fastem.GaussianMixture(2, random_state=0).fit(X)
+        >>> type(model.to_sklearn()).__module__.partition(".")[0]
+        'sklearn'
+        """
+        names = self._overridden(_OF_INFERENCE)
+        if names:
+            raise TypeError(
+                f"{type(self).__name__} overrides {', '.join(names)}: a model of scikit-learn "
+                "with the same parameters would give other answers."
+            )
+        peer = self._peer(**{name: getattr(self, name) for name in self._peer().get_params()})
+        if self.__sklearn_is_fitted__():
+            shown = self._whole()
+            for name in self._learned_by_peer:
+                if name in shown:
+                    setattr(peer, name, _copied(shown[name]))
+        return peer
+
+    def _whole(self) -> dict:
+        """Attributes by name, with those that scikit-learn answers with."""
+        return vars(self)
+
+    @classmethod
+    def from_sklearn(cls, model, *, n_observations=0, **settings) -> Self:
+        """A model of scikit-learn as one of fastem, to go on with.
+
+        Its answers are the same.
+
+        Parameters
+        ----------
+        model : sklearn.mixture.GaussianMixture or sklearn.mixture.BayesianGaussianMixture
+            Of the class of the same name; fitted or not.
+        n_observations : float, default=0
+            The number of rows that it was fitted to, which scikit-learn does not keep. Online
+            learning goes on from there; after 0 rows it hardly remembers the model.
+        **settings
+            Those that only fastem has, or that should be others.
+
+        Returns
+        -------
+        GaussianMixture or BayesianGaussianMixture
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import sklearn.mixture
+        >>> import fastem
+        >>> X = np.random.default_rng(0).normal(size=(100, 2))
+        >>> peer = sklearn.mixture.GaussianMixture(2, random_state=0).fit(X)
+        >>> model = fastem.GaussianMixture.from_sklearn(peer, n_observations=len(X))
+        >>> bool((model.predict(X) == peer.predict(X)).all())
+        True
+        """
+        if not isinstance(model, cls._peer):
+            raise TypeError(
+                f"from_sklearn takes a sklearn.mixture.{cls._peer.__name__}; got a "
+                f"{type(model).__name__}."
+            )
+        made = cls(**{**{name: getattr(model, name) for name in cls._peer().get_params()},
+                      **settings})  # fmt: skip
+        made._take(model)
+        if made.__sklearn_is_fitted__():
+            made._set_clock(Clock(observations=float(n_observations)))
+            made._check_learned()
+        return made
+
+    def _take(self, peer):
+        """What another estimator has learned, as this one's own."""
+        vars(self).pop("_in_double", None)
+        for name in self._learned_by_peer:
+            if name in vars(peer):
+                setattr(self, name, _copied(vars(peer)[name]))
+        if "lower_bounds_" in vars(self):
+            self.lower_bounds_ = [_number(bound) for bound in self.lower_bounds_]
+            self.lower_bound_ = _number(self.lower_bound_)
+
+
+class ScikitSteps(_PeerSteps, ScikitMixture):
+    """The steps of scikit-learn's ``GaussianMixture``, made of kernels."""
+
+    _peer = ScikitMixture
+
+    # Learning ----------------------------------------------------------------------------------
+
+    def _fit(self, X, **given):
+        if self._overridden(self._steps):
+            return super()._fit(X, **given)
+        try:
+            data = super()._fit(X, **given)
+        except NotEnoughData as error:
+            if self._family().failure not in str(error):
+                raise
+            data = self._fit_by_peer(X, error, **given)
+        if isinstance(data, Table) and data.X.dtype == np.float32:
+            self._show_in_single()
+        return data
+
+    def _fit_by_peer(self, X, error, sample_weight=None, min_samples=2):
+        """A fit that failed with variances of zero, by scikit-learn.
+
+        There, rounding may leave something of them, and the fit goes on with that.
+        """
+        has_no_peer = (
+            sample_weight is not None or is_stream(X) or isinstance(X, Remote) or self.fixed
+            or self.solver != "em" or self.callback is not None
+        )  # fmt: skip
+        if has_no_peer or np.size(X) > _MOST_NUMBERS:
+            raise error
+        with self._all_or_nothing():
+            resumed = self._begin_fit()
+            peer = self.to_sklearn().set_params(verbose=0)
+            rows = self._check_table(X, reset=not resumed, min_samples=min_samples)[0]
+            try:
+                with display_of(self, "fit") as display, np.errstate(all="ignore"):
+                    display.begin(self.max_iter)
+                    peer.fit(rows)
+                    display.step(peer.n_iter_, peer.lower_bound_)
+                    display.end("converged" if peer.converged_ else "not converged")
+            except ValueError:
+                raise error from None
+            if not all(np.isfinite(getattr(peer, name)).all() for name in self._rounded):
+                raise error
+            columns = {n: v for n, v in vars(self).items() if n.endswith("features_in_")}
+            self._take(peer)
+            vars(self).update(columns)
+            self._set_clock(Clock(observations=float(len(rows))))
+        return Table(rows)
+
+    def _rounded_as(self, X, values):
+        """Answers in float32 if that is the type of the rows and of the model."""
+        if X.dtype.char == "f" and getattr(self.means_, "dtype", None) == np.float32:
+            return _in_single(values)
+        return values
 
     # Numbers in float32 ------------------------------------------------------------------------
 
@@ -372,96 +538,41 @@ class ScikitSteps(BaseMixture, ScikitMixture):
         if X.dtype == np.float32:
             self._show_in_single()
 
-    # From one class to the other -----------------------------------------------------------------
+    def _whole(self):
+        shown = {name: vars(self)[name] for name in _LEARNED if name in vars(self)}
+        if not {*self._rounded, "precisions_"} <= shown.keys():
+            whole = type(self)(**self.get_params(deep=False))
+            whole._set_model(self._model())
+            shown = {**vars(whole), **shown}
+        return shown
 
-    def to_sklearn(self) -> ScikitMixture:
-        """This model as one of scikit-learn, for programs that ask for exactly that class.
 
-        Its answers are the same. Settings that scikit-learn does not have are left out.
+class BayesianScikitSteps(_PeerSteps, ScikitBayesianMixture):
+    """The steps of scikit-learn's ``BayesianGaussianMixture``, which are scikit-learn's own."""
 
-        Returns
-        -------
-        sklearn.mixture.GaussianMixture
+    _peer = ScikitBayesianMixture
+    _learned_by_peer = (*_LEARNED, *_LEARNED_OF_POSTERIOR)
+    _steps = (*_OF_LEARNING, *_OF_BAYESIAN_LEARNING)
 
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import fastem
-        >>> X = np.random.default_rng(0).normal(size=(100, 2))
-        >>> model = fastem.GaussianMixture(2, random_state=0).fit(X)
-        >>> type(model.to_sklearn()).__module__.partition(".")[0]
-        'sklearn'
-        """
-        names = self._overridden(_OF_INFERENCE)
-        if names:
-            raise TypeError(
-                f"{type(self).__name__} overrides {', '.join(names)}: a model of scikit-learn "
-                "with the same parameters would give other answers."
-            )
-        peer = ScikitMixture(**{name: getattr(self, name) for name in ScikitMixture().get_params()})
-        if self.__sklearn_is_fitted__():
-            shown = {name: vars(self)[name] for name in _LEARNED if name in vars(self)}
-            if not {*self._rounded, "precisions_"} <= shown.keys():
-                whole = type(self)(**self.get_params(deep=False))
-                whole._set_model(self._model())
-                shown = {**vars(whole), **shown}
-            for name in _LEARNED:
-                if name in shown:
-                    setattr(peer, name, _copied(shown[name]))
-        return peer
-
-    @classmethod
-    def from_sklearn(cls, model, *, n_observations=0, **settings) -> Self:
-        """A model of scikit-learn as one of fastem, to go on with.
-
-        Its answers are the same.
+    def _estimate_log_prob(self, X, xp=None):
+        """The expected log-density of each component at each row, without the weights.
 
         Parameters
         ----------
-        model : sklearn.mixture.GaussianMixture
-            Fitted or not.
-        n_observations : float, default=0
-            The number of rows that it was fitted to, which scikit-learn does not keep. Online
-            learning goes on from there; after 0 rows it hardly remembers the model.
-        **settings
-            Those that only fastem has, or that should be others.
+        X : array of shape (n_samples, n_features)
 
         Returns
         -------
-        GaussianMixture
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import sklearn.mixture
-        >>> import fastem
-        >>> X = np.random.default_rng(0).normal(size=(100, 2))
-        >>> peer = sklearn.mixture.GaussianMixture(2, random_state=0).fit(X)
-        >>> model = fastem.GaussianMixture.from_sklearn(peer, n_observations=len(X))
-        >>> bool((model.predict(X) == peer.predict(X)).all())
-        True
+        ndarray of shape (n_samples, n_components)
         """
-        if not isinstance(model, ScikitMixture):
-            raise TypeError(
-                f"from_sklearn takes a sklearn.mixture.GaussianMixture; got a "
-                f"{type(model).__name__}."
-            )
-        made = cls(**{**{name: getattr(model, name) for name in ScikitMixture().get_params()},
-                      **settings})  # fmt: skip
-        made._take(model)
-        if made.__sklearn_is_fitted__():
-            made._set_clock(Clock(observations=float(n_observations)))
-            made._check_learned()
-        return made
+        X = np.asarray(X)
+        # Of integers, scikit-learn makes log-densities that are integers.
+        return super()._estimate_log_prob(X if X.dtype.char in "fd" else X.astype(float))
 
-    def _take(self, peer):
-        """What another estimator has learned, as this one's own."""
-        vars(self).pop("_in_double", None)
-        for name in _LEARNED:
-            if name in vars(peer):
-                setattr(self, name, _copied(vars(peer)[name]))
-        if "lower_bounds_" in vars(self):
-            self.lower_bounds_ = [float(bound) for bound in self.lower_bounds_]
+    def _compute_lower_bound(self, log_resp, log_prob_norm):
+        """The lower bound of the evidence of all data, up to a constant."""
+        # Tied covariances have a bound that is an array of one number in scikit-learn.
+        return _number(super()._compute_lower_bound(log_resp, log_prob_norm))
 
 
 def _in_single(values):
@@ -471,5 +582,12 @@ def _in_single(values):
     return rounded if np.array_equal(np.isfinite(rounded), np.isfinite(values)) else values
 
 
+def _number(value):
+    """A number, or the only one of an array, as a float."""
+    return float(np.ravel(value)[0])
+
+
 def _copied(value):
+    if isinstance(value, tuple):
+        return tuple(_copied(part) for part in value)
     return value.copy() if isinstance(value, (np.ndarray, list)) else value

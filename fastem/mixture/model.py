@@ -7,6 +7,7 @@ import numpy as np
 from .. import algebra, checks
 from ..components import Gains, WeightedComponents, pooled_choice
 from ..data.rows import Table, admit, as_data, read_rows, readable
+from ..exceptions import ImpossibleDataError, NotEnoughData
 from ..families import Family
 from ..families.base import copy_packed
 from ..kernels.mixture import expectation as kernels
@@ -19,7 +20,6 @@ from ..model import Model
 from ..notices import REVIVED, warn_of_dead
 from ..parallel import add_into, chunks, in_order
 from ..statistics import Expectation, Iterated, Learned, Statistics
-from ..waiting import NotEnoughData
 
 __all__ = ["MixtureModel", "check_sizes"]
 
@@ -465,7 +465,7 @@ class MixtureModel(WeightedComponents, Model):
             )
             score += gained
         if is_whole and not score > -np.inf:
-            raise ValueError(f"{self.impossible} (at online step 1)")
+            raise ImpossibleDataError(f"{self.impossible} (at online step 1)")
         weight = len(table) if table.sample_weight is None else table.sample_weight.sum()
         return Learned(model, memory, score / weight)
 

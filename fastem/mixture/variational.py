@@ -24,13 +24,13 @@ from scipy.special import betaln, digamma, gammaln
 
 from .. import checks
 from ..components import Gains
+from ..exceptions import NotEnoughData
 from ..families.base import copy_packed
 from ..families.gaussian import square
 from ..kernels.families.gaussian_full import HALF_LOG_2PI
 from ..learning_rate import batch_weights
 from ..model import Model
 from ..statistics import Learned, SharedMoments, Statistics
-from ..waiting import NotEnoughData
 from .model import MixtureModel
 
 __all__ = ["Posterior", "Prior", "VariationalMixture"]

@@ -11,11 +11,12 @@ from sklearn.utils import check_random_state
 from .. import algebra
 from ..data.remote import sample_of
 from ..estimator import Estimator
+from ..exceptions import NotEnoughData
 from ..learning_rate import DEFAULT_RATE
 from ..mixture.base import MixtureEstimator
 from ..sklearn_compat import fit_context
 from ..stopping import StoppingRule
-from ..waiting import NotEnoughData, check_is_fitted
+from ..waiting import check_is_fitted
 from .model import ModelMixture
 
 __all__ = ["MixtureOfModels"]
@@ -51,18 +52,46 @@ class MixtureOfModels(MixtureEstimator):
         For the initialization.
     warm_start : bool, default=False
         Whether ``fit`` continues from the last fit.
-    verbose : int, default=0
-        1: print some iterations; 2: with times.
+    verbose : int or bool, default=0
+        How progress is shown: 0 not at all; 1 by a bar with the log-likelihood, on a terminal; 2 by
+        a line for each iteration. Without a terminal, lines go to the logger ``fastem`` (INFO), or
+        to standard error if logging is not configured. No number depends on it.
     verbose_interval : int, default=10
-    learning_rate, batch_size, memory, forgetting, average_from, callback, drift_alarm
-        Of online learning, as for :class:`~fastem.GaussianMixture`.
+        With ``verbose=1`` and without a terminal, a line is written for so many iterations.
+    learning_rate : 'auto', float, callable or Decay, default='auto'
+        The rate of online learning. ``'auto'`` counts the observations that the model has learned
+        from, and how data are cut into batches hardly matters. A number η, or a function of the
+        step 1, 2, ..., is the rate of a whole batch; it is reduced in proportion for a smaller one.
+    batch_size : int or None, default=None
+        Observations of a mini-batch in ``partial_fit``; None: as for ``estimator``.
+    memory : {'model', 'statistics'}, default='model'
+        What online learning remembers: the model alone, or running statistics (Cappé, Moulines).
+    forgetting : float or None, default=None
+        For streams that drift, with ``learning_rate='auto'``: a half-life in observations. Steps do
+        not fall below ``1 - 2^(-1/forgetting)``; None: they go on falling.
+    average_from : float, 'auto' or None, default=None
+        Whether the model shown is the average over time (Polyak, Ruppert) of those that online
+        learning goes through: of those after this number of observations, or, with 'auto', of all,
+        the later the more. Learning itself goes on from the last one.
+    callback : callable or None, default=None
+        Called after each iteration of ``fit``, and after each call or part of a stream that
+        ``partial_fit`` learns from, with a :class:`fastem.monitoring.Report`. If it returns True,
+        learning ends.
+    drift_alarm : float or None, default=None
+        The probability of a false alarm with which ``partial_fit`` tests whether the progressive
+        log-likelihood has fallen; ``drift_`` is what it found. None: no test.
     fixed : iterable of str, default=()
         ``"weights"`` to keep the weights. What the members keep is a setting of ``estimator``.
     n_jobs : int or None, default=None
         Threads; None: as many as there are cores, one inside a worker. The result does not depend
         on it.
-    solver, n_blocks
-        As for :class:`~fastem.GaussianMixture`; those of ``estimator`` are not used.
+    solver : {'em', 'incremental'}, default='em'
+        How ``fit`` maximizes the likelihood: by batch EM, one step for each pass over the data, or
+        by incremental EM, one step for each block of them. See :doc:`/incremental`. That of
+        ``estimator`` is not used.
+    n_blocks : int or None, default=None
+        The number of blocks of incremental EM; None: 10, or fewer for few data. That of
+        ``estimator`` is not used.
 
     Attributes
     ----------

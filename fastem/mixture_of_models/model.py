@@ -12,8 +12,9 @@ from scipy.special import logsumexp
 
 from .. import algebra, checks
 from ..components import Gains, WeightedComponents
+from ..exceptions import NothingInCommon
 from ..kernels.mixture.online import LEAST_SHARE
-from ..log_linear import NothingInCommon, weighted_sum
+from ..log_linear import weighted_sum
 from ..model import Model
 from ..statistics import Expectation, Statistics, join, mix_horizons, split
 

@@ -67,12 +67,12 @@ def states(model, X, lengths=None, *, sequence=0, column=0, times=None, ax=None)
     _, path = estimator.decode(table.X, table.lengths)
     posteriors = estimator.predict_proba(table.X, table.lengths)[first:last]
     ax = style.axes(ax)
-    _draw_series(ax, times, series)
+    _draw_series(ax, times, series, _has_categories(estimator))
     # In the units of the axis, which is one of dates now if times are dates.
     edges = np.asarray(ax.convert_xunits(_edges(times)), dtype=float)
     _draw_ribbon(ax, edges, posteriors)
-    labelled = _draw_path(ax, edges, path[first:last])
-    _make_room(ax, series, _legend(ax, path[first:last], labelled))
+    labeled = _draw_path(ax, edges, path[first:last])
+    _make_room(ax, series, _legend(ax, path[first:last], labeled))
     ax.set_xlim(edges[0], edges[-1])
     if times.dtype.kind == "M":
         style.show_dates(ax)
@@ -168,8 +168,20 @@ def _edges(times):
     return np.concatenate([times[:1] - halves[:1], inner, times[-1:] + halves[-1:]])
 
 
-def _draw_series(ax, times, series):
-    few = len(series) <= 150
+def _has_categories(estimator):
+    """Whether values are names, between which no line leads."""
+    if not hasattr(estimator, "_learned_model"):
+        return False
+    return estimator._learned_model().family.indexes
+
+
+def _draw_series(ax, times, series, categories):
+    n = len(series)
+    if categories:
+        size = float(np.clip(600.0 / n, 1.0, 3.0))
+        ax.plot(times, series, "o", color=style.INK, markersize=size, markeredgewidth=0, zorder=2)
+        return
+    few = n <= 150
     ax.plot(
         times, series, color=style.INK, linewidth=0.9, marker="o" if few else None, markersize=3,
         zorder=2,
@@ -218,12 +230,12 @@ def _draw_path(ax, edges, path):
     return set(runs[long].tolist())
 
 
-def _legend(ax, path, labelled):
+def _legend(ax, path, labeled):
     """A legend, if some state has no number in the path; returns how many lines it has."""
     from matplotlib.patches import Patch
 
     present = np.unique(path).tolist()
-    if set(present) <= labelled or not 1 < len(present) <= _MOST_IN_LEGEND:
+    if set(present) <= labeled or not 1 < len(present) <= _MOST_IN_LEGEND:
         return 0
     n_lines = 1 if len(present) <= 5 else 2
     handles = [Patch(color=style.color(k), label=f"state {k}") for k in present]
@@ -399,7 +411,8 @@ def _on_curve(curve, t):
 def _top_of_loop(curve):
     """A little beyond the outermost point of a loop."""
     inner, outer = 0.5 * (curve[0] + curve[3]), _on_curve(curve, [0.5])[0]
-    return outer + 0.1 * (outer - inner) / np.hypot(*(outer - inner))
+    # A number is wider than high.
+    return outer + np.array([0.19, 0.11]) * (outer - inner) / np.hypot(*(outer - inner))
 
 
 def _free_place(places, taken):

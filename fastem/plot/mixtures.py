@@ -91,7 +91,7 @@ def components(model, X=None, *, columns=(0, 1), n_std=2.0, lengths=None, ax=Non
     default = isinstance(columns, tuple) and columns == (0, 1)
     numbers = column_numbers((0,) if default and parts.n_columns == 1 else columns, names)
     ax = style.axes(ax)
-    rows, labels, weights = _labelled(estimator, X, lengths, parts, "components")
+    rows, labels, weights = _labeled(estimator, X, lengths, parts, "components")
     weights = weights[found.owners] * found.shares
     if len(numbers) == 1:
         _draw_intervals(ax, found, weights, numbers[0], n_std, rows, labels, parts.n_components)
@@ -124,7 +124,7 @@ def _as_rows(estimator, X, lengths, parts, function):
     return (rows if is_series(X) else X), None, rows
 
 
-def _labelled(estimator, X, lengths, parts, function):
+def _labeled(estimator, X, lengths, parts, function):
     """The rows of X, the likeliest component of each, and the weights of the components."""
     if X is None:
         return None, None, _weights_without_data(parts)
@@ -310,7 +310,7 @@ def densities(model, X=None, *, column=0, columns=None, bins=None, lengths=None,
         if len(numbers) != 2:
             raise ValueError(f"columns must name two columns, or use column; got {columns!r}.")
     ax = style.axes(ax)
-    rows, labels, weights = _labelled(estimator, X, lengths, parts, "densities")
+    rows, labels, weights = _labeled(estimator, X, lengths, parts, "densities")
     n_trials = getattr(estimator, "n_trials_", None)
     n_trials = getattr(estimator, "n_trials", None) if n_trials is None else n_trials
     if len(numbers) == 2:

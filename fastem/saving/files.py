@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..exceptions import FileError
+
 try:
     import fcntl
 except ImportError:  # Windows, which has no such locks: what a killed process leaves there stays
@@ -47,10 +49,6 @@ _UNREADABLE = (
     ValueError,
     struct.error,
 )
-
-
-class FileError(ValueError):
-    """A file cannot be used; the message says which one, why, and what to do."""
 
 
 class Contents(NamedTuple):

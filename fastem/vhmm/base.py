@@ -11,8 +11,10 @@ from sklearn.utils import check_random_state
 from .. import algebra, checks
 from ..data.remote import map_tables, sample_of
 from ..estimator import is_count
+from ..exceptions import ImpossibleDataError, OverwritingWarning
 from ..hmm.base import BaseHMM
 from ..hmm.chain import Chain
+from ..hmm.custom import overridden_hooks
 from ..hmm.priors import shaped_prior
 from ..learning_rate import DEFAULT_RATE
 from ..notices import warn
@@ -110,6 +112,35 @@ class BaseVariationalHMM(BaseHMM):
         names = self._letters()
         hyper = [f"{name}_{which}_" for name in names for which in ("prior", "posterior")]
         return (*hyper, *self._plug_in_attributes())
+
+    _module_of_hmmlearn = "hmmlearn.vhmm"
+
+    def _travelling(self):
+        return {name: name for name in self._parameter_attributes()}
+
+    def _refuse_hooks(self):
+        """Raise ``TypeError`` if a subclass overrides a hook, which nothing here would call."""
+        names = overridden_hooks(self)
+        if names:
+            kind = next(
+                k.__name__ for k in type(self).__mro__ if k.__module__.startswith("fastem.")
+            )
+            raise TypeError(
+                f"{type(self).__name__} overrides {', '.join(names)}, and fastem's variational "
+                f"models have no hooks. Derive it from hmmlearn.vhmm.{kind}, whose recursions "
+                "fastem.patch() makes faster."
+            )
+
+    def _check_data(self, *data, **settings):
+        self._refuse_hooks()
+        return super()._check_data(*data, **settings)
+
+    def _used_model(self):
+        self._refuse_hooks()
+        return super()._used_model()
+
+    def _fit_customized(self, X, lengths, sample_weight, cut_off):
+        self._refuse_hooks()
 
     def _set_model(self, model):
         emissions, shown = self._emissions_of(model), {}
@@ -262,7 +293,7 @@ class BaseVariationalHMM(BaseHMM):
                     warn(
                         f"{name} was set, and is overwritten by the start because init_params "
                         f"contains {letter!r}.",
-                        UserWarning,
+                        OverwritingWarning,
                     )
 
     # Learning --------------------------------------------------------------------------------
@@ -297,13 +328,14 @@ class _Bounded(Monitored):
     """hmmlearn's rule, for the bound on the logarithm of the evidence."""
 
     _bound = -np.inf
+    measure = "lower bound"
 
     def limit(self):
         return None
 
     def before_step(self, model, expectation):
         if not np.isfinite(expectation.log_likelihood):
-            raise ValueError(
+            raise ImpossibleDataError(
                 f"The bound is not finite at iteration {self.n_iter + 1}: some sequence is "
                 "impossible under the posterior, or squares of the data overflow. Scale the "
                 "columns to a moderate range, or start from another posterior."

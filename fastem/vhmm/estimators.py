@@ -52,15 +52,22 @@ class VariationalGaussianHMM(BaseVariationalHMM, GaussianHMM):
     algorithm : {'viterbi', 'map'}, default='viterbi'
         How :meth:`decode` and :meth:`predict` choose states.
     random_state : int, RandomState instance or None, default=None
+        The random numbers of the initialization and of :meth:`sample`. With an int, every call
+        draws the same ones.
     n_iter : int, default=100
         The most iterations.
     tol : float, default=1e-6
         Learning stops when the bound of all sequences rises by less.
-    verbose : bool, default=False
-        Whether each iteration is printed to standard error.
-    params, init_params : str, default='stmc'
-        What is learned, and what is initialized: any of 's' for the start, 't' for the transitions,
-        'm' for ``means`` and ``beta``, 'c' for ``dof`` and ``scale``.
+    verbose : int or bool, default=False
+        How progress is shown: 0 not at all; 1 by a bar with the log-likelihood, on a terminal; 2 by
+        a line for each iteration. Without a terminal, lines go to the logger ``fastem`` (INFO), or
+        to standard error if logging is not configured. No number depends on it.
+    params : str, default='stmc'
+        What is learned: any of 's' for the start, 't' for the transitions, 'm' for ``means`` and
+        ``beta``, 'c' for ``dof`` and ``scale``.
+    init_params : str, default='stmc'
+        What ``fit`` initializes, by the same letters; the rest starts from the attributes if they
+        are set.
     implementation : {'log', 'scaling'}, default='log'
         Accepted for compatibility with hmmlearn; both are the same here.
     learning_rate : 'auto', float, callable or Decay, default='auto'
@@ -72,8 +79,16 @@ class VariationalGaussianHMM(BaseVariationalHMM, GaussianHMM):
     total_sequences : float or None, default=None
         The number of sequences that the posterior of ``partial_fit`` stands for: the size of the
         whole data, if batches are parts of them. None: as many as the learning rate remembers.
-    callback, drift_alarm, n_jobs
-        As for :class:`~fastem.GaussianHMM`.
+    callback : callable or None, default=None
+        Called after each iteration of ``fit``, and after each call or part of a stream that
+        ``partial_fit`` learns from, with a :class:`fastem.monitoring.Report`. If it returns True,
+        learning ends.
+    drift_alarm : float or None, default=None
+        The probability of a false alarm with which ``partial_fit`` tests whether the progressive
+        log-likelihood has fallen; ``drift_`` is what it found. None: no test.
+    n_jobs : int or None, default=None
+        Threads; None: as many as there are cores, one inside a worker. The result does not depend
+        on it.
 
     Attributes
     ----------
@@ -208,21 +223,62 @@ class VariationalCategoricalHMM(BaseVariationalHMM, CategoricalHMM):
     ----------
     n_components : int, default=1
         The number of states.
-    startprob_prior, transmat_prior : float or array-like, optional
-        Pseudo-counts of the Dirichlet priors of the start and of the transitions;
-        ``1 / n_components`` by default.
+    startprob_prior : float or array-like of shape (n_components,), optional
+        Pseudo-counts of the Dirichlet prior of the start; ``1 / n_components`` by default.
+    transmat_prior : float or array-like of shape (n_components, n_components), optional
+        Pseudo-counts of the Dirichlet priors of the rows of the transitions; ``1 / n_components``
+        by default.
     emissionprob_prior : float or array-like of shape (n_components, n_features), optional
         Pseudo-counts of the Dirichlet prior of the emissions; ``1 / n_features`` by default.
     n_features : int, optional
         The number of symbols; by default one more than the largest of the data. Give it for
         online learning, whose first sequences may lack some.
-    params, init_params : str, default='ste'
-        What is learned, and what is initialized: any of 's' for the start, 't' for the transitions
-        and 'e' for the emissions.
-    algorithm, random_state, n_iter, tol, verbose, implementation, learning_rate, batch_size
-        As for :class:`~fastem.VariationalGaussianHMM`.
-    forgetting, total_sequences, callback, drift_alarm, n_jobs
-        As for :class:`~fastem.VariationalGaussianHMM`.
+    params : str, default='ste'
+        What is learned: any of 's' for the start, 't' for the transitions and 'e' for the
+        emissions.
+    init_params : str, default='ste'
+        What ``fit`` initializes, by the same letters; the rest starts from the attributes if they
+        are set.
+    algorithm : {'viterbi', 'map'}, default='viterbi'
+        How :meth:`decode` and :meth:`predict` choose states: the likeliest path, or the likeliest
+        state of each step.
+    random_state : int, RandomState instance or None, default=None
+        The random numbers of the initialization and of :meth:`sample`. With an int, every call
+        draws the same ones.
+    n_iter : int, default=100
+        The most iterations of ``fit``.
+    tol : float, default=1e-06
+        ``fit`` stops when the bound on the log-evidence of all sequences rises by less.
+    verbose : int or bool, default=False
+        How progress is shown: 0 not at all; 1 by a bar with the log-likelihood, on a terminal; 2 by
+        a line for each iteration. Without a terminal, lines go to the logger ``fastem`` (INFO), or
+        to standard error if logging is not configured. No number depends on it.
+    implementation : {'log', 'scaling'}, default='log'
+        Accepted for compatibility with hmmlearn. Both are the same here: as fast as scaling, and as
+        exact as logarithms.
+    learning_rate : 'auto', float, callable or Decay, default='auto'
+        The rate of online learning. ``'auto'`` counts the observations that the model has learned
+        from, and how data are cut into batches hardly matters. A number η, or a function of the
+        step 1, 2, ..., is the rate of a whole batch; it is reduced in proportion for a smaller one.
+    batch_size : int or None, default=None
+        Sequences of a mini-batch in ``partial_fit``. None: 100 at most in a call or a stream with
+        the automatic rate; with a rate of your own, the sequences of a call are one batch.
+    forgetting : float or None, default=None
+        For streams that drift, with ``learning_rate='auto'``: a half-life in observations. Steps do
+        not fall below ``1 - 2^(-1/forgetting)``; None: they go on falling.
+    total_sequences : float or None, default=None
+        The number of sequences that the posterior of ``partial_fit`` stands for: the size of the
+        whole data, if batches are parts of them. None: as many as the learning rate remembers.
+    callback : callable or None, default=None
+        Called after each iteration of ``fit``, and after each call or part of a stream that
+        ``partial_fit`` learns from, with a :class:`fastem.monitoring.Report`. If it returns True,
+        learning ends.
+    drift_alarm : float or None, default=None
+        The probability of a false alarm with which ``partial_fit`` tests whether the progressive
+        log-likelihood has fallen; ``drift_`` is what it found. None: no test.
+    n_jobs : int or None, default=None
+        Threads; None: as many as there are cores, one inside a worker. The result does not depend
+        on it.
 
     Attributes
     ----------

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import algebra, checks
+from ..exceptions import ImpossibleDataError
 from ..hmm.model import HMMModel
 from ..learning_rate import step_size
 from ..statistics import Expectation, Learned, Statistics
@@ -152,7 +153,7 @@ class VariationalHMM(HMMModel):
                 continue
             found = model.expect(part)
             if not np.isfinite(found.log_likelihood):
-                raise ValueError(f"{self.impossible} (at online step {number + 1})")
+                raise ImpossibleDataError(f"{self.impossible} (at online step {number + 1})")
             model = model._step(found, rates[number])
             score += found.weight * found.log_likelihood
             weight += found.weight

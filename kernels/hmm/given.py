@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import simd
 from ..log_space import log_backward, log_forward
-from ..options import inlined, kernel
+from ..options import brief_kernel, inlined, kernel
 from .backward import backward_alone, posteriors_alone
 from .chain import SMALL, Chain, log_matrix, padded_states, set_chain
 from .emissions import LEAST
@@ -20,6 +20,9 @@ from .viterbi import viterbi_alone
 #: What ``check_given`` found.
 FINE, WRONG_VALUES, WRONG_START, WRONG_TRANSITIONS = 0, 1, 2, 3
 
+#: What is returned in place of a log-likelihood if something is wrong, or left to other kernels.
+NOT_DONE = np.nan
+
 # As ``numpy.isclose`` of a sum with one.
 _NEAR_ONE = 1e-5 + 1e-8
 
@@ -29,9 +32,13 @@ _BLOCK_STEPS = 64
 
 # Up to so many entries nothing is allocated: it would take longer than the recursion.
 _FEW_ENTRIES = 1024
+# Up to so many a path is found in microseconds.
+_MANY_ENTRIES = 8192
 # Paths: of more states vectors are faster, but for a few steps.
 _MANY_STATES = 8
 _FEW_STEPS = 64
+# Of so many states, and fewer, the likeliest predecessors of each are kept.
+_KEPT_STATES = 16
 
 
 @kernel
@@ -65,6 +72,20 @@ def check_given(log_likelihoods, startprob, transmat):
         if not (least >= 0.0 and abs(total - 1.0) <= _NEAR_ONE):
             return WRONG_TRANSITIONS
     return FINE if are_numbers(log_likelihoods) else WRONG_VALUES
+
+
+@inlined
+def fit_together(log_likelihoods, startprob, transmat, n_rows):
+    """Whether there is something, and sizes agree with each other and with rows for results."""
+    n_steps, n_states = log_likelihoods.shape
+    return (
+        n_steps > 0
+        and n_states > 0
+        and n_rows == n_steps
+        and startprob.shape[0] == n_states
+        and transmat.shape[0] == n_states
+        and transmat.shape[1] == n_states
+    )
 
 
 @kernel
@@ -346,6 +367,28 @@ def forward_given(
     return FINE
 
 
+@brief_kernel
+def forward_at_once(log_likelihoods, startprob, transmat, filtered, log_scales):
+    """As ``forward_given`` for one sequence of a few rows, whose sizes are compared here.
+
+    Returns the log-likelihood, or ``NOT_DONE``. Each argument that Python passes takes as long as
+    a few steps do.
+    """
+    n_steps, n_states = log_likelihoods.shape
+    if not (
+        fit_together(log_likelihoods, startprob, transmat, filtered.shape[0])
+        and filtered.shape[1] == n_states
+        and log_scales.shape[0] == n_steps
+        and n_steps * n_states <= _FEW_ENTRIES
+        and check_given(log_likelihoods, startprob, transmat) == FINE
+    ):
+        return NOT_DONE
+    score, certain = forward_few(
+        log_likelihoods, 0, n_steps, startprob, transmat, filtered, log_scales
+    )
+    return score if certain else NOT_DONE
+
+
 # Forward and backward --------------------------------------------------------------------------
 
 
@@ -462,6 +505,34 @@ def smooth_given(
     return FINE
 
 
+@brief_kernel
+def smooth_at_once(log_likelihoods, startprob, transmat, gamma, start, transitions):
+    """As ``smooth_given`` for one sequence of a few rows, whose sizes are compared here.
+
+    Returns the log-likelihood, or ``NOT_DONE``. All of ``start`` and ``transitions`` is set.
+    """
+    n_steps, n_states = log_likelihoods.shape
+    if not (
+        fit_together(log_likelihoods, startprob, transmat, gamma.shape[0])
+        and gamma.shape[1] == n_states
+        and start.shape[0] == n_states
+        and transitions.shape[0] == n_states
+        and transitions.shape[1] == n_states
+        and n_steps * n_states <= _FEW_ENTRIES
+    ):
+        return NOT_DONE
+    for i in range(n_states):
+        start[i] = 0.0
+        for j in range(n_states):
+            transitions[i, j] = 0.0
+    score = np.empty(1)
+    problem = smooth_given(
+        log_likelihoods, np.array([n_steps]), startprob, transmat, gamma, np.empty(n_steps), start,
+        transitions, score,
+    )  # fmt: skip
+    return score[0] if problem == FINE else NOT_DONE
+
+
 # Paths -----------------------------------------------------------------------------------------
 
 
@@ -494,9 +565,11 @@ def _decode_two(log_start, log_a, log_b, first, n_steps, states, before):
         before[t] = from0 + 2 * from1
     top = max(d0, d1)
     j = 0 if d0 >= d1 else 1
-    for t in range(n_steps - 1, -1, -1):
+    for t in range(n_steps - 1, 0, -1):
+        came = before[t]  # which may lie where the state is put
         states[first + t] = j
-        j = (before[t] >> j) & 1
+        j = (came >> j) & 1
+    states[first] = j
     return top
 
 
@@ -528,11 +601,13 @@ def _decode_four(log_start, log_a, log_b, first, n_steps, states, before):
         top, j = d2, 2
     if d3 > top:
         top, j = d3, 3
-    for t in range(n_steps - 1, -1, -1):
+    for t in range(n_steps - 1, 0, -1):
         # If nothing is possible, a state that there is not may be equal to the others.
         j = min(j, last)
+        came = before[t]
         states[first + t] = j
-        j = (before[t] >> (2 * j)) & 3
+        j = (came >> (2 * j)) & 3
+    states[first] = min(j, last)
     return top
 
 
@@ -565,31 +640,139 @@ def _decode_few(log_start, log_a, log_b, first, n_steps, states, before):
     return top
 
 
+@inlined
+def is_direct(n_states, longest):
+    """Whether paths are found by ``decode_directly``."""
+    return n_states < _MANY_STATES or (n_states < 256 and longest < _FEW_STEPS)
+
+
+@kernel
+def logarithms_of(startprob, transmat):
+    """Logarithms as ``decode_one`` reads them."""
+    n_states = startprob.shape[0]
+    stride = n_states if n_states == 1 or n_states > 4 else 4
+    logarithms = np.full(stride * (stride + 1), -np.inf)
+    for i in range(n_states):
+        logarithms[i] = np.log(startprob[i])
+        for j in range(n_states):
+            logarithms[(j + 1) * stride + i] = np.log(transmat[i, j])
+    return logarithms[:n_states], logarithms[stride:]
+
+
+@inlined
+def room_for_predecessors(n_states, longest):
+    """An array for the predecessors of each step's states."""
+    each = 1 if 1 < n_states <= 4 else n_states
+    return np.empty(longest * each, dtype=np.uint8)
+
+
+@kernel
+def decode_one(log_start, log_a, log_likelihoods, first, n_steps, states, before):
+    """The likeliest path of one sequence; returns its log-probability."""
+    n_states = log_start.shape[0]
+    if n_states == 2:
+        return _decode_two(log_start, log_a, log_likelihoods, first, n_steps, states, before)
+    if 2 < n_states <= 4:
+        return _decode_four(log_start, log_a, log_likelihoods, first, n_steps, states, before)
+    return _decode_few(log_start, log_a, log_likelihoods, first, n_steps, states, before)
+
+
 @kernel
 def decode_directly(log_likelihoods, lengths, startprob, transmat, states, scores):
     """Likeliest paths of few states, or of few steps: log-likelihoods are read where they are.
 
     Of equal predecessors the last is taken, and of equal ends the first.
     """
-    n_states = startprob.shape[0]
-    stride = n_states if n_states == 1 or n_states > 4 else 4
-    log_start, log_a = np.empty(n_states), np.full(stride * stride, -np.inf)
-    for i in range(n_states):
-        log_start[i] = np.log(startprob[i])
-        for j in range(n_states):
-            log_a[j * stride + i] = np.log(transmat[i, j])
-    each = 1 if 1 < n_states <= 4 else n_states
-    before = np.empty(longest_of(lengths) * each, dtype=np.uint8)
+    log_start, log_a = logarithms_of(startprob, transmat)
+    before = room_for_predecessors(startprob.shape[0], longest_of(lengths))
     first = 0
     for s in range(lengths.shape[0]):
-        arguments = (log_start, log_a, log_likelihoods, first, lengths[s], states, before)
-        if n_states == 2:
-            scores[s] = _decode_two(*arguments)
-        elif 2 < n_states <= 4:
-            scores[s] = _decode_four(*arguments)
-        else:
-            scores[s] = _decode_few(*arguments)
+        scores[s] = decode_one(log_start, log_a, log_likelihoods, first, lengths[s], states, before)
         first += lengths[s]
+
+
+@kernel
+def decode_by_vectors(chain, log_likelihoods, first, n_steps, states):
+    """The likeliest path of one sequence of many states; returns its log-probability.
+
+    Of up to sixteen states, those before each one are kept, as bytes: of a million steps and eight
+    states δ itself would be 64 MB, and the first use of that memory took longer than all sums. Of
+    64 states, finding one of them again takes less time than keeping all.
+    """
+    n_states = chain.n_states
+    size = padded_states(n_states)
+    if n_states > _KEPT_STATES:
+        log_b = np.empty((n_steps + 16) * size)
+        pad(log_likelihoods, first, n_steps, size, log_b)
+        return viterbi_alone(chain, n_steps, log_b, states[first : first + n_steps])
+    log_start, log_a = log_matrix(chain)
+    block = block_steps(size, n_steps)
+    # δ of a block of steps, after that of the step before.
+    delta = np.empty((block + 17) * size)
+    ways = np.zeros((block + 16) * size)
+    before = np.empty(n_steps * size, dtype=np.uint8)
+    for begin in range(0, n_steps, block):
+        n = min(block, n_steps - begin)
+        pad(log_likelihoods, first + begin, n, size, delta[size:])
+        if begin == 0:
+            for k in range(n_states):
+                delta[size + k] += log_start[k]
+        _advance_block(n_states, size, log_a, 1 if begin == 0 else 0, n, delta, ways)
+        for at in range(n * size):
+            before[begin * size + at] = np.uint8(ways[at])
+        for k in range(size):
+            delta[k] = delta[n * size + k]
+    last = 0
+    for k in range(n_states):
+        if delta[k] > delta[last]:
+            last = k
+    j = last
+    for t in range(n_steps - 1, -1, -1):
+        states[first + t] = j
+        j = np.int64(before[t * size + j])
+    return delta[last]
+
+
+@kernel
+def _advance_block(n_states, size, log_a, begin, n_steps, delta, ways):
+    """δ of steps ``begin .. n_steps - 1`` from row ``t + 1`` of ``delta``, which has log b there.
+
+    ``ways[t * size + j]`` becomes the state before state j of step t; of equal ones the last.
+    """
+    for t in range(begin, n_steps):
+        at = (t + 1) * size
+        for j in range(0, size, 4):
+            top = simd.splat(-np.inf)
+            way = simd.splat(0.0)
+            for i in range(n_states):
+                value = simd.load(log_a, i * size + j) + simd.splat(delta[at - size + i])
+                way = simd.where_above(top, value, way, simd.splat(float(i)))
+                top = simd.maximum(value, top)
+            simd.store(delta, at + j, simd.load(delta, at + j) + top)
+            simd.store(ways, t * size + j, way)
+
+
+@brief_kernel
+def decode_at_once(log_likelihoods, startprob, transmat, states):
+    """As ``decode_given`` for one sequence that is not long, whose sizes are compared here.
+
+    Returns the log-probability, or ``NOT_DONE``.
+    """
+    n_steps, n_states = log_likelihoods.shape
+    if not (
+        fit_together(log_likelihoods, startprob, transmat, states.shape[0])
+        and n_steps * n_states <= _MANY_ENTRIES
+        and check_given(log_likelihoods, startprob, transmat) == FINE
+    ):
+        return NOT_DONE
+    if not is_direct(n_states, n_steps):
+        return decode_by_vectors(chain_of(startprob, transmat), log_likelihoods, 0, n_steps, states)
+    log_start, log_a = logarithms_of(startprob, transmat)
+    if n_steps <= _FEW_STEPS and 1 < n_states <= 4:
+        # Where states will be, there is room for the predecessors.
+        return decode_one(log_start, log_a, log_likelihoods, 0, n_steps, states, states)
+    before = room_for_predecessors(n_states, n_steps)
+    return decode_one(log_start, log_a, log_likelihoods, 0, n_steps, states, before)
 
 
 @kernel
@@ -599,18 +782,14 @@ def decode_given(log_likelihoods, lengths, startprob, transmat, states, scores):
     if problem != FINE:
         return problem
     n_states = startprob.shape[0]
-    if n_states < _MANY_STATES or (n_states < 256 and longest_of(lengths) < _FEW_STEPS):
+    if is_direct(n_states, longest_of(lengths)):
         decode_directly(log_likelihoods, lengths, startprob, transmat, states, scores)
         return FINE
     chain = chain_of(startprob, transmat)
-    size = padded_states(chain.n_states)
-    log_b = np.empty((longest_of(lengths) + 16) * size)
     first = 0
     for s in range(lengths.shape[0]):
-        n = lengths[s]
-        pad(log_likelihoods, first, n, size, log_b)
-        scores[s] = viterbi_alone(chain, n, log_b, states[first : first + n])
-        first += n
+        scores[s] = decode_by_vectors(chain, log_likelihoods, first, lengths[s], states)
+        first += lengths[s]
     return FINE
 
 

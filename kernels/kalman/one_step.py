@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..options import apart, helper, kernel
+from ..options import apart, brief_kernel, helper, kernel
 from ..small_matrices import add_columns, copy, factorize, set_columns
 from .filter import advance, correct, is_lost
 from .observation import reduce
@@ -16,6 +16,10 @@ ASYMMETRY, LEAST_EIGENVALUE = 1e-8, -1e-10
 
 #: Whether the system lies in the array as a step needs it; if not, whether it needs a check.
 LOADED, SOUND, UNCHECKED = 0, 1, 2
+
+#: What ``soundness`` finds: that others have to look; that all numbers are finite, and covariances
+#: are covariances; that R besides can be factored.
+UNKNOWN, VALID, SAFE = 0, 1, 2
 
 
 @helper
@@ -62,6 +66,33 @@ def _is_sound(x, w):
         and _is_covariance(x, system.R, w.p, room.inverse, room.factor)
         and _has_safe_factor(x, system.R, w.p, room.factor)
     )
+
+
+@brief_kernel
+def soundness(x, d, p):
+    """What a system that is constant in time is known to be: see ``UNKNOWN``.
+
+    ``x`` has its parameters one after another, as ``system.pack`` puts them, and room for two
+    matrices.
+    """
+    n = max(d, p)
+    V = d
+    Q = V + d * d + d * d + d
+    R = Q + d * d + p * d + p
+    end = R + p * p
+    if d < 1 or p < 1 or x.shape[0] < end + 2 * n * n:
+        return UNKNOWN
+    for i in range(end):
+        if not abs(x[i]) < np.inf:
+            return UNKNOWN
+    scratch, factor = end, end + n * n
+    if not (
+        _is_covariance(x, V, d, scratch, factor)
+        and _is_covariance(x, Q, d, scratch, factor)
+        and _is_covariance(x, R, p, scratch, factor)
+    ):
+        return UNKNOWN
+    return SAFE if _has_safe_factor(x, R, p, factor) else VALID
 
 
 @kernel

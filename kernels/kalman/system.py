@@ -64,6 +64,9 @@ _FIRST = {"m": ("d",), "V": ("d", "d")}
 _VARYING = {"A": ("d", "d"), "b": ("d",), "Q": ("d", "d"),
             "C": ("p", "d"), "c": ("p",), "R": ("p", "p")}  # fmt: skip
 
+#: The ``times`` of a :class:`Packed` system that is constant in time.
+NEVER = (None,) * len(_VARYING)
+
 #: ``varies`` says that the system changes with time, ``direct`` that R is singular at some step.
 _NUMBERS = ("d", "p", "r", "dd", "rr", "pp", "varies", "direct", "predicted", "states", "records")
 

@@ -180,16 +180,14 @@ def test_streams_are_their_arrays_in_a_row():
         fastem.CompoundDirichlet().fit(parts, sample_weight=np.ones(len(X)))
 
 
-def test_warm_start_goes_on_and_verbose_says_how(capsys):
+def test_warm_start_goes_on():
     X = documents(14)
     model = fastem.CompoundDirichlet(solver="em", tol=1e-9, max_iter=5, warm_start=True)
     with pytest.warns(ConvergenceWarning):
         model.fit(X)
     first = model.lower_bound_
-    model.set_params(solver="newton", verbose=1, verbose_interval=1, max_iter=50).fit(X)
+    model.set_params(solver="newton", max_iter=50).fit(X)
     assert model.converged_ and model.lower_bounds_[0] > first
-    said = capsys.readouterr().out
-    assert "Iteration 1, Newton: gradient" in said and "newton converged after" in said
 
 
 # Scores, draws, topics ------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import doctest
 import functools
+import importlib.util
 import re
 import sys
 import types
@@ -10,6 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+import fastem
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -201,3 +204,34 @@ def test_every_page_is_in_the_navigation():
                     assert path.exists(), f"{page.name}: {line}"
                     listed.add(path)
     assert {page for page in TEXTS if page.parent != ROOT} == listed
+
+
+def reference_pages():
+    """The extension of Sphinx that writes the reference."""
+    path = ROOT / "docs" / "_extensions" / "reference_pages.py"
+    spec = importlib.util.spec_from_file_location("reference_pages", path)
+    pages = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(pages)
+    return pages
+
+
+def test_every_public_name_has_a_page_in_the_reference():
+    pages = reference_pages()
+    names = [name for _, section in pages.sections() for name in section]
+    assert len(names) == len(set(names)) > 80
+    shown = {id(pages.found(name)) for name in names}
+    for module, inside in pages.developers().items():
+        shown.update(id(getattr(getattr(fastem, module), name)) for name in inside)
+    public = [f"fastem.{name}" for name in fastem.__all__]
+    for module in fastem.MODULES:
+        inside = getattr(getattr(fastem, module), "__all__", ())
+        public += [f"fastem.{module}.{name}" for name in inside]
+    assert [name for name in public if id(pages.found(name)) not in shown] == []
+
+
+def test_members_are_those_a_user_needs():
+    pages = reference_pages()
+    shown = pages.members(fastem.GaussianMixture)
+    assert {"fit", "partial_fit", "predict", "sample", "learner"} <= set(shown)
+    noise = [name for name in shown if name.endswith("_request") or "metadata" in name]
+    assert noise == []

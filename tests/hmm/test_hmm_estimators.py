@@ -1,8 +1,6 @@
 """Hidden Markov estimators beyond hmmlearn: forms of data, weights, online, absorbing, missing."""
 
-import contextlib
 import copy
-import io
 import pickle
 import warnings
 
@@ -736,17 +734,6 @@ def test_settings_changed_after_the_monitor_was_made():
     assert model.fit(X).monitor_.iter == 2
     assert model.converged_
     assert "history" in repr(model.monitor_)
-
-
-def test_verbose():
-    out = io.StringIO()
-    with contextlib.redirect_stderr(out):
-        model = GaussianHMM(2, random_state=0, n_iter=3, tol=-np.inf, verbose=True)
-        model.fit(gaussian_rows())
-    lines = out.getvalue().splitlines()
-    assert len(lines) == 3
-    assert lines[1].split()[0] == "2"
-    assert float(lines[1].split()[1]) == pytest.approx(model.monitor_.history[1])
 
 
 def test_no_iterations_is_the_start():

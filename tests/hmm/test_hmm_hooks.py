@@ -348,6 +348,158 @@ def test_either_likelihood_can_be_overridden(hook):
     assert_allclose(ours.score(X), theirs.score(X), rtol=1e-10)
 
 
+def labelled_class(base):
+    """A model that learns from known states, and is used like any other."""
+
+    class Labelled(base):
+        def _fit_log(self, X):
+            found = list(super()._fit_log(X))
+            found[2] = np.eye(self.n_components)[(X[:, 0] > 0).astype(int)]
+            return tuple(found)
+
+        def _fit_scaling(self, X):
+            found = list(super()._fit_scaling(X))
+            found[2] = np.eye(self.n_components)[(X[:, 0] > 0).astype(int)]
+            return tuple(found)
+
+    return Labelled
+
+
+@pytest.mark.parametrize("implementation", ["log", "scaling"])
+def test_what_learning_does_is_not_done_to_scores(implementation):
+    X = data("GaussianHMM")
+    models = [
+        quietly(labelled_class(base)(2, n_iter=3, random_state=0).set_params(
+            implementation=implementation).fit, X, LENGTHS)
+        for base in (hmmlearn.hmm.GaussianHMM, fastem.GaussianHMM)
+    ]  # fmt: skip
+    theirs, ours = models
+    assert_allclose(ours.means_, theirs.means_, rtol=1e-10)
+    assert_allclose(
+        ours.predict_proba(X, LENGTHS), theirs.predict_proba(X, LENGTHS), rtol=1e-7, atol=1e-12
+    )
+    assert ((ours.predict_proba(X, LENGTHS) > 0.01).sum(axis=1) > 1).any()
+    for algorithm in ("viterbi", "map"):
+        (our_score, our_path), (their_score, their_path) = (
+            model.decode(X, LENGTHS, algorithm=algorithm) for model in models
+        )
+        assert_array_equal(our_path, their_path)
+        assert_allclose(our_score, their_score, rtol=1e-9)
+    assert isinstance(our_score, np.float64)
+
+
+def recorded_class(base):
+    """A subclass that writes down which hook was called with what, and what it returned."""
+
+    def plain(value):
+        if isinstance(value, dict):
+            return {name: plain(part) for name, part in value.items()}
+        if isinstance(value, tuple):
+            return [plain(part) for part in value]
+        return np.array(value) if isinstance(value, np.ndarray) else value
+
+    def recorded(name):
+        def hook(self, *arguments, **keywords):
+            self.calls.append((name, plain(arguments), plain(keywords)))
+            result = getattr(super(Recorded, self), name)(*arguments, **keywords)
+            self.calls.append((name, plain(result)))
+            return result
+
+        return hook
+
+    names = [
+        "_init", "_check", "_check_and_set_n_features", "_needs_init",
+        "_compute_likelihood", "_compute_log_likelihood", "_generate_sample_from_state",
+        "_initialize_sufficient_statistics", "_accumulate_sufficient_statistics",
+        "_accumulate_sufficient_statistics_log", "_accumulate_sufficient_statistics_scaling",
+        "_get_n_fit_scalars_per_param", "_do_estep", "_do_mstep", "_estep_begin",
+        "_compute_lower_bound", "_fit_log", "_fit_scaling", "_compute_posteriors_log",
+        "_compute_posteriors_scaling", "_decode_viterbi",
+    ]  # fmt: skip
+    Recorded = type("Recorded", (base,), {name: recorded(name) for name in names})
+    # scikit-learn reads the settings off the constructor.
+    Recorded.__init__ = lambda self, *settings, **more: base.__init__(self, *settings, **more)
+    return Recorded
+
+
+def assert_same(ours, theirs):
+    if isinstance(ours, np.ndarray) and isinstance(theirs, list):
+        # A row that is drawn.
+        theirs = np.array(theirs)
+    assert type(ours) is type(theirs) or np.ndim(ours) == np.ndim(theirs) == 0
+    if isinstance(ours, dict):
+        assert list(ours) == list(theirs)
+        ours, theirs = list(ours.values()), list(theirs.values())
+    if isinstance(ours, (list, tuple)):
+        assert len(ours) == len(theirs)
+        for our_part, their_part in zip(ours, theirs, strict=True):
+            assert_same(our_part, their_part)
+    elif isinstance(ours, (str, np.random.RandomState)) or ours is None:
+        assert isinstance(theirs, type(ours))
+    else:
+        assert_allclose(ours, theirs, rtol=1e-7, atol=1e-10)
+
+
+@pytest.mark.parametrize("implementation", ["log", "scaling"])
+@pytest.mark.parametrize("lengths", [LENGTHS, None], ids=["several", "one"])
+@pytest.mark.parametrize("name", ["BaseHMM", "GaussianHMM", "CategoricalHMM"])
+def test_hooks_are_called_as_hmmlearn_calls_them(name, lengths, implementation):
+    X = data("GaussianHMM")[:, :1] if name == "BaseHMM" else data(name)
+    calls = []
+    for module in (hmmlearn, fastem):
+        base = laplace_class(module.base.BaseHMM) if name == "BaseHMM" else (
+            getattr(module.hmm, name)
+        )  # fmt: skip
+        model = recorded_class(base)(2, n_iter=3, random_state=0)
+        model.implementation, model.calls = implementation, []
+        if name == "BaseHMM":
+            model.params = model.init_params = "stl"
+        model.fit(X, lengths)
+        model.score(X, lengths)
+        model.score_samples(X, lengths)
+        model.predict(X, lengths)
+        model.sample(3, random_state=0)
+        calls.append(model.calls)
+    theirs, ours = calls
+    assert [call[0] for call in ours] == [call[0] for call in theirs]
+    assert_same(ours, theirs)
+
+
+@pytest.mark.parametrize("module", [hmmlearn.hmm, fastem.hmm], ids=["hmmlearn", "fastem"])
+@pytest.mark.parametrize("implementation", ["log", "scaling"])
+def test_both_likelihoods_of_symbols_can_be_overridden(module, implementation):
+    class Both(module.CategoricalHMM):
+        def _compute_likelihood(self, X):
+            return 0.5 * super()._compute_likelihood(X)
+
+        def _compute_log_likelihood(self, X):
+            return super()._compute_log_likelihood(X) - 1.0
+
+    X = data("CategoricalHMM")
+    models = [
+        kind(2, n_iter=2, random_state=0, implementation=implementation).fit(X)
+        for kind in (module.CategoricalHMM, Both)
+    ]
+    each = np.log(2.0) + (implementation == "log")
+    assert_allclose(models[1].score(X), models[0].score(X) - len(X) * each, rtol=1e-9)
+    assert_allclose(models[1].emissionprob_, models[0].emissionprob_, rtol=1e-9)
+
+
+def test_sums_may_be_checked_otherwise():
+    class Lax(laplace_class(BaseHMM)):
+        def _check_sum_1(self, name):
+            assert getattr(self, name).sum() > 0
+
+    model = Lax(2)
+    model.startprob_, model.transmat_, model.locations_ = [0.5, 0.4], np.eye(2), [0.0, 0.0]
+    X = np.zeros((3, 1))
+    assert_allclose(model.score(X), np.log(0.9) + 3 * scipy_stats.laplace.logpdf(0.0))
+    strict = laplace_class(BaseHMM)(2)
+    strict.startprob_, strict.transmat_, strict.locations_ = [0.5, 0.4], np.eye(2), [0.0, 0.0]
+    with pytest.raises(ValueError, match="sum to 1"):
+        strict.score(X)
+
+
 def test_an_initialization_of_ones_own():
     X = data("GaussianHMM")
 

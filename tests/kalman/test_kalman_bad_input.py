@@ -11,7 +11,9 @@ import pykalman
 import pytest
 
 import fastem
+from fastem.kalman.checks import COVARIANCES
 from fastem.kalman.model import NAMES, KalmanModel
+from fastem.kernels.kalman.one_step import SAFE, UNKNOWN, soundness
 
 from cases.kalman import parameters
 from oracles import kalman as oracles
@@ -206,3 +208,55 @@ def test_the_same_parameters_written_out_for_each_step_learn_alike():
         np.testing.assert_allclose(
             getattr(varying, name), getattr(plain, name), rtol=1e-9, atol=1e-9, err_msg=name
         )
+
+
+def _spoiled(name, array):
+    """What no covariance, or no number, may be in the place of a parameter."""
+    yield np.where(np.arange(array.size).reshape(array.shape) == array.size - 1, np.nan, array)
+    yield np.where(np.arange(array.size).reshape(array.shape) == 0, -np.inf, array)
+    if name.endswith("covariance"):
+        yield -array
+        negative = np.array(array)
+        negative[-1, -1] = -1e-6
+        yield negative
+        skew = np.array(array)
+        skew[0, -1] += 1e-3
+        if len(skew) > 1:
+            yield skew
+
+
+@pytest.mark.parametrize("d, p", [(1, 1), (3, 2), (2, 4), (32, 32), (33, 2)])
+def test_a_kernel_finds_what_the_checks_find(d, p):
+    # Small systems are checked by one call of a kernel; the checks say what is wrong.
+    rng = np.random.default_rng(d)
+    sound = {
+        "transition_matrices": rng.normal(size=(d, d)), "transition_offsets": np.ones(d),
+        "observation_matrices": rng.normal(size=(p, d)), "observation_offsets": np.ones(p),
+        "initial_state_mean": np.zeros(d), "initial_state_covariance": np.eye(d),
+        "transition_covariance": np.eye(d), "observation_covariance": np.eye(p),
+    }  # fmt: skip
+    model = KalmanModel(sound)
+    # What the kernel found is what would be found without it.
+    values = np.concatenate([sound[name].reshape(-1) for name in NAMES])
+    np.testing.assert_array_equal(model.packed.values, values)
+    assert model.packed.times == (None,) * 6 and (model.packed.d, model.packed.p) == (d, p)
+    assert not model.varies and not model.direct
+    for name in COVARIANCES:
+        changed = KalmanModel({**sound, name: np.zeros_like(sound[name])})
+        assert changed.direct is (name == "observation_covariance")
+    for name in NAMES:
+        for wrong in _spoiled(name, sound[name]):
+            with pytest.raises(ValueError, match=f"{name}.*(NaN or inf|symmetric|semidefinite)"):
+                KalmanModel({**sound, name: wrong})
+        for wrong in (sound[name][:-1], sound[name][None, None], np.zeros(0)):
+            with pytest.raises(ValueError, match="shape|matrix"):
+                KalmanModel({**sound, name: wrong})
+
+
+def test_a_kernel_checks_no_more_numbers_than_there_are():
+    for d, p, n in ((0, 1, 100), (1, 0, 100), (2, 2, 33), (2, 2, 0), (10**6, 1, 100)):
+        assert soundness(np.ones(n), d, p) == UNKNOWN
+    zeros, one = np.zeros(2), np.eye(2).ravel()
+    values = np.concatenate([zeros, one, one, zeros, one, one, zeros, one, np.empty(8)])
+    assert soundness(values, 2, 2) == SAFE
+    assert soundness(values[:-1], 2, 2) == UNKNOWN

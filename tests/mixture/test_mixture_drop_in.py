@@ -273,6 +273,21 @@ def test_a_step_set_on_an_instance():
     np.testing.assert_array_equal(model.predict_proba(X)[:, 1], 1.0)
 
 
+def test_a_fit_predict_of_ones_own_is_what_fit_calls():
+    for base in (GaussianMixture, Scikit):
+
+        class Noting(base):
+            seen = 0
+
+            def fit_predict(self, X, y=None):
+                self.seen += 1
+                return super().fit_predict(X, y)
+
+        model = Noting(3, random_state=0).fit(X)
+        assert model.seen == 1
+        assert_same_fit(model, fitted())
+
+
 def test_score_is_the_mean_of_scores_of_ones_own():
     class Shifted(GaussianMixture):
         def score_samples(self, X):
@@ -557,6 +572,23 @@ def test_from_scikit_learn_and_on(kind):
     for warm in (peer, model):
         warm.set_params(warm_start=True).fit(X)
     assert model.lower_bound_ >= peer.lower_bound_ - 1e-2
+
+
+def test_covariances_of_float32_that_rounding_left_asymmetric():
+    rows = (X + 100).astype(np.float32)
+    peer = Scikit(3, covariance_type="tied", random_state=0, reg_covar=1e-2).fit(rows)
+    assert not np.allclose(peer.covariances_, peer.covariances_.T)
+    model = GaussianMixture.from_sklearn(peer, n_observations=len(X))
+    # In float32, scikit-learn's own products would differ.
+    for name in ("weights_", "means_", "precisions_cholesky_"):
+        setattr(peer, name, getattr(peer, name).astype(float))
+    expected = peer.score_samples(X + 100)
+    np.testing.assert_allclose(model.score_samples(X + 100), expected, rtol=1e-9, atol=1e-9)
+    covariance = np.diag([1.0, 1.0, 1.0, 1.0]).astype(np.float32)
+    covariance[0, 1] = 0.5
+    model.covariances_ = covariance
+    with pytest.raises(ValueError, match="not symmetric"):
+        model.score(X)
 
 
 def test_models_that_were_never_fitted_travel_too():
