@@ -25,9 +25,7 @@ model = fastem.GaussianMixture(3, n_init=5, random_state=0).fit(X)
 # flower has the color of its likeliest component.
 
 figure, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
-fastem.plot.components(
-    model, X, columns=("petal length (cm)", "petal width (cm)"), ax=axes
-)
+fastem.plot.components(model, X, columns=("petal length (cm)", "petal width (cm)"), ax=axes)
 plt.show()
 
 # %%

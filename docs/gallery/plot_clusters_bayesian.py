@@ -19,9 +19,7 @@ ordinary = fastem.GaussianMixture(**settings).fit(X)
 
 figure, axes = plt.subplots(1, 2, figsize=(8.4, 4.0), layout="constrained", sharey=True)
 for ax, model, title in zip(axes, (ordinary, bayesian), ("ordinary mixture", "Bayesian mixture")):
-    fastem.plot.components(
-        model, X, columns=("petal length (cm)", "petal width (cm)"), ax=ax
-    )
+    fastem.plot.components(model, X, columns=("petal length (cm)", "petal width (cm)"), ax=ax)
     ax.set_title(title)
     ax.label_outer()
 plt.show()

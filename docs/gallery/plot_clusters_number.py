@@ -22,9 +22,9 @@ sizes = range(1, 8)
 
 bic = {
     shape: [
-        fastem.GaussianMixture(
-            k, covariance_type=shape, reg_covar=1e-3, n_init=5, random_state=0
-        ).fit(X).bic(X)
+        fastem.GaussianMixture(k, covariance_type=shape, reg_covar=1e-3, n_init=5, random_state=0)
+        .fit(X)
+        .bic(X)
         for k in sizes
     ]
     for shape in shapes

@@ -24,7 +24,9 @@ candidates = {
     "two gamma distributions": fastem.Mixture("gamma", 2, n_init=5, random_state=0),
 }
 
-figure, axes = plt.subplots(2, 2, figsize=(7.6, 5.6), layout="constrained", sharex=True, sharey=True)
+figure, axes = plt.subplots(
+    2, 2, figsize=(7.6, 5.6), layout="constrained", sharex=True, sharey=True
+)
 for ax, (name, model) in zip(axes.flat, candidates.items()):
     model.fit(area)
     fastem.plot.densities(model, area, ax=ax)

@@ -45,9 +45,7 @@ model.fit(counts)
 shares = model.alphas_ / model.alphas_.sum(axis=1, keepdims=True)
 common = counts.sum(axis=0) / counts.sum()
 vocabulary = words.get_feature_names_out()
-typical = [
-    vocabulary[(share * np.log(share / common)).argsort()[::-1][:4]] for share in shares
-]
+typical = [vocabulary[(share * np.log(share / common)).argsort()[::-1][:4]] for share in shares]
 
 table = np.zeros((6, 6))
 np.add.at(table, (model.predict(counts), sources), 1)

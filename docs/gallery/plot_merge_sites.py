@@ -57,7 +57,9 @@ pooled = fastem.GaussianMixture(2, n_init=5, random_state=0).fit(together)
 for name, model in [("combine", combined), ("average", averaged), ("all patients", pooled)]:
     print(f"{name:12} log-likelihood of a patient: {model.score(together):.3f}")
 
-figure, axes = plt.subplots(1, 4, figsize=(9.6, 2.8), layout="constrained", sharex=True, sharey=True)
+figure, axes = plt.subplots(
+    1, 4, figsize=(9.6, 2.8), layout="constrained", sharex=True, sharey=True
+)
 for ax, name, model, rows in zip(
     axes, [*names[:3], "combined"], [*models[:3], combined], [*sites[:3], None]
 ):

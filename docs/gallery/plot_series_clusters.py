@@ -26,7 +26,9 @@ model = fastem.MixtureOfModels(member, 4, n_init=3, random_state=0).fit(series)
 labels = model.predict(series)
 
 order = np.argsort([rates[labels == k]["2000"].mean() for k in range(4)])
-figure, axes = plt.subplots(1, 4, figsize=(9.6, 3.2), layout="constrained", sharex=True, sharey=True)
+figure, axes = plt.subplots(
+    1, 4, figsize=(9.6, 3.2), layout="constrained", sharex=True, sharey=True
+)
 for ax, k in zip(axes, order):
     group = rates[labels == k]
     ax.plot(years, group.T, color=fastem.plot.color(k), alpha=0.35, linewidth=0.8)

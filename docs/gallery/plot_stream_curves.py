@@ -35,9 +35,7 @@ for part in np.array_split(X, len(X) // 1000):
 # online learning is progressive: each batch is scored before the model learns from it.
 
 figure, axes = plt.subplots(figsize=(7.2, 4.0), layout="constrained")
-fastem.plot.learning_curves(
-    {"batch": batch, "incremental": incremental, "online": online}, ax=axes
-)
+fastem.plot.learning_curves({"batch": batch, "incremental": incremental, "online": online}, ax=axes)
 axes.set(xscale="log", ylim=(3.2, 4.7))
 plt.show()
 

@@ -37,7 +37,7 @@ for ax, name in zip(axes, ("GDP", "unemployment")):
     fastem.plot.bands(
         model, scaled, kind="filtered", steps=len(future), column=name, times=times, ax=ax
     )
-    ax.plot(times[-len(future):], future[name], "x", color="black", label="what came")
+    ax.plot(times[-len(future) :], future[name], "x", color="black", label="what came")
     ax.legend(frameon=False, fontsize="small", ncols=2)
     ax.set(ylabel=f"{name}, standardized", xlim=(times[-80], None))
 plt.show()
