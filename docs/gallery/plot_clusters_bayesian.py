@@ -18,7 +18,9 @@ bayesian = fastem.BayesianGaussianMixture(weight_concentration_prior=1e-3, **set
 ordinary = fastem.GaussianMixture(**settings).fit(X)
 
 figure, axes = plt.subplots(1, 2, figsize=(8.4, 4.0), layout="constrained", sharey=True)
-for ax, model, title in zip(axes, (ordinary, bayesian), ("ordinary mixture", "Bayesian mixture")):
+for ax, model, title in zip(
+    axes, (ordinary, bayesian), ("ordinary mixture", "Bayesian mixture"), strict=True
+):
     fastem.plot.components(model, X, columns=("petal length (cm)", "petal width (cm)"), ax=ax)
     ax.set_title(title)
     ax.label_outer()

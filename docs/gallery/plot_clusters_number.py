@@ -33,7 +33,9 @@ bic = {
 figure, axes = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
 for number, shape in enumerate(shapes):
     axes.plot(sizes, bic[shape], "o-", color=fastem.plot.color(number), label=shape)
-best = min((value, shape, k) for shape in shapes for k, value in zip(sizes, bic[shape]))
+best = min(
+    (value, shape, k) for shape in shapes for k, value in zip(sizes, bic[shape], strict=True)
+)
 axes.plot(best[2], best[0], "o", markersize=14, fillstyle="none", color="black")
 axes.set(xlabel="number of components", ylabel="BIC (lower is better)", ylim=(5400, 7000))
 axes.legend(title="covariance_type", frameon=False)

@@ -16,7 +16,7 @@ X = load_iris(as_frame=True).data[["sepal length (cm)", "petal length (cm)"]]
 figure, axes = plt.subplots(
     2, 2, figsize=(7.6, 6.4), layout="constrained", sharex=True, sharey=True
 )
-for ax, shape in zip(axes.flat, ["full", "tied", "diag", "spherical"]):
+for ax, shape in zip(axes.flat, ["full", "tied", "diag", "spherical"], strict=True):
     model = fastem.GaussianMixture(3, covariance_type=shape, n_init=5, random_state=0).fit(X)
     fastem.plot.components(model, X, columns=(0, 1), ax=ax)
     ax.set_title(f"{shape}: BIC {model.bic(X):.0f}")

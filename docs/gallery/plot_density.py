@@ -27,7 +27,7 @@ candidates = {
 figure, axes = plt.subplots(
     2, 2, figsize=(7.6, 5.6), layout="constrained", sharex=True, sharey=True
 )
-for ax, (name, model) in zip(axes.flat, candidates.items()):
+for ax, (name, model) in zip(axes.flat, candidates.items(), strict=True):
     model.fit(area)
     fastem.plot.densities(model, area, ax=ax)
     ax.set_title(f"{name}: BIC {model.bic(area):.0f}")

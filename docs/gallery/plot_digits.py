@@ -19,7 +19,7 @@ model = fastem.Mixture("bernoulli", 24, n_init=3, random_state=0).fit(X)
 
 def show(images, title):
     with_margins = np.pad(images.reshape(3, 8, 8, 8), [(0, 0), (0, 0), (1, 1), (1, 1)])
-    figure, axes = plt.subplots(figsize=(6.4, 2.9), layout="constrained")
+    _, axes = plt.subplots(figsize=(6.4, 2.9), layout="constrained")
     axes.imshow(with_margins.swapaxes(1, 2).reshape(30, 80), cmap="gray_r")
     axes.set_axis_off()
     axes.set_title(title)
@@ -40,8 +40,8 @@ show(samples, "24 new digits, drawn from the mixture")
 
 # %%
 # **What one sees.** Components are styles rather than digits: there are several kinds of ones and
-# of sevens. Most of the new digits can be read, but their edges are rough, because within a component the
-# pixels do not depend on each other.
+# of sevens. Most of the new digits can be read, but their edges are rough, because within a
+# component the pixels do not depend on each other.
 #
 # **What to choose.** More components follow finer styles and have fewer pictures each. For pixels
 # with shades of gray, take :class:`fastem.GaussianMixture` with ``covariance_type="diag"``.

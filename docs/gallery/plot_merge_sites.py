@@ -32,8 +32,8 @@ models = [
 # Who is different?
 # -----------------
 #
-# The divergence is zero for equal models and grows as they differ. Component 0 of one hospital may be
-# component 1 of another; the models are aligned first.
+# The divergence is zero for equal models and grows as they differ. Component 0 of one hospital
+# may be component 1 of another; the models are aligned first.
 
 figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.8), layout="constrained")
 fastem.plot.divergences(models, labels=names, ax=axes[0])
@@ -61,7 +61,7 @@ figure, axes = plt.subplots(
     1, 4, figsize=(9.6, 2.8), layout="constrained", sharex=True, sharey=True
 )
 for ax, name, model, rows in zip(
-    axes, [*names[:3], "combined"], [*models[:3], combined], [*sites[:3], None]
+    axes, [*names[:3], "combined"], [*models[:3], combined], [*sites[:3], None], strict=True
 ):
     fastem.plot.components(model, rows, columns=(1, 3), ax=ax)
     ax.set(title=name, xlabel="area", ylabel="concavity")
@@ -69,10 +69,11 @@ for ax, name, model, rows in zip(
 plt.show()
 
 # %%
-# **What one sees.** Delft stands out in the matrix: all models are far from its model. The other three differ as
-# small samples do. The combination, made without any patient, is nearly as good as the
-# model of all patients. Component 0 of Basel is component 1 of the others, and ``combine`` knew.
+# **What one sees.** Delft stands out in the matrix: all models are far from its model. The other
+# three differ as small samples do. The combination, made without any patient, is nearly as good
+# as the model of all patients. Component 0 of Basel is component 1 of the others, and ``combine``
+# knew.
 #
-# **What to choose.** ``combine`` pools the moments, as if the sums of all sites had been added, and
-# ``weights`` says how many rows each site has. ``average`` is the mean of each parameter, to compare
-# with what others do. Look at the divergences before you merge.
+# **What to choose.** ``combine`` pools the moments, as if the sums of all sites had been added,
+# and ``weights`` says how many rows each site has. ``average`` is the mean of each parameter, to
+# compare with what others do. Look at the divergences before you merge.

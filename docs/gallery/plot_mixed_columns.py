@@ -8,7 +8,6 @@ the vote is yes or no, the others are categories. Which groups of voters are the
 """
 
 import matplotlib.pyplot as plt
-import numpy as np
 from statsmodels.datasets import anes96
 
 import fastem

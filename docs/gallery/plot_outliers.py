@@ -50,6 +50,6 @@ plt.show()
 # the ellipse of this plane: it is unusual in a combination of columns that this picture does not
 # show.
 #
-# **What to choose.** Rank the rows by ``score_samples`` and look at the first few. With thousands of
-# rows in several groups, take several components. For a stream, ``learner().score_one`` does the
-# same for one row at a time.
+# **What to choose.** Rank the rows by ``score_samples`` and look at the first few. With thousands
+# of rows in several groups, take several components. For a stream, ``learner().score_one`` does
+# the same for one row at a time.

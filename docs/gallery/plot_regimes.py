@@ -54,9 +54,9 @@ fastem.plot.transitions(model, labels=names, ax=axes)
 plt.show()
 
 # %%
-# **What one sees.** State 2 is the slump: the economy shrinks, and more people lose work. It marks
-# the recessions of 1960, 1970, 1974, 1980, 1982, 1990, 2001 and 2008. Quarters of boom follow many of
-# them, but there has been none since 1984.
+# **What one sees.** State 2 is the slump: the economy shrinks, and more people lose work. It
+# marks the recessions of 1960, 1970, 1974, 1980, 1982, 1990, 2001 and 2008. Quarters of boom
+# follow many of them, but there has been none since 1984.
 #
 # **What to choose.** Several columns together find regimes that no single column shows. Take two
 # or three states and compare ``model.bic(series)``. To know the regime of *today*, use

@@ -7,7 +7,6 @@ eleven years. Counts are not Gaussian: their spread grows with their mean. Which
 """
 
 import matplotlib.pyplot as plt
-import numpy as np
 from statsmodels.datasets import sunspots
 
 import fastem
@@ -33,9 +32,10 @@ fastem.plot.transitions(model, labels=labels, least=0.05, ax=axes)
 plt.show()
 
 # %%
-# **What one sees.** The chain goes around in a circle, and nobody told the model that there is one.
-# The state of 89 spots lasts a single year and leads up to the maximum. The way down takes longer: from 125 by
-# 66 and 34 to 9. Centuries of low cycles, as around 1810, do not reach the highest state.
+# **What one sees.** The chain goes around in a circle, and nobody told the model that there is
+# one. The state of 89 spots lasts a single year and leads up to the maximum. The way down takes
+# longer: from 125 by 66 and 34 to 9. Low cycles, such as those around 1810, do not reach the
+# highest state.
 #
-# **What to choose.** :class:`fastem.PoissonHMM` for counts. If the counts of one state vary more than
-# those of a Poisson distribution, more states help, or ``HMM("gamma")`` for positive numbers.
+# **What to choose.** :class:`fastem.PoissonHMM` for counts. If the counts of one state vary more
+# than those of a Poisson distribution, more states help.

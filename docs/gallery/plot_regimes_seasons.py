@@ -30,7 +30,7 @@ fits = [
 model = max(fits, key=lambda fit: fit.score(series))
 order = model.means_.ravel().argsort().argsort()
 names = np.array(["cool", "mild", "El Niño"])[order]
-for name, mean, stay in zip(names, model.means_[:, 0], model.transmat_.diagonal()):
+for name, mean, stay in zip(names, model.means_[:, 0], model.transmat_.diagonal(), strict=True):
     print(f"{name:8} {mean:+.1f} °C, lasts {1 / (1 - stay):.0f} months on average")
 
 # %%
@@ -52,8 +52,8 @@ plt.show()
 
 # %%
 # **What one sees.** The model marks the strong El Niños of 1972, 1982 and 1997, and weaker ones
-# between them. Nearly every way into El Niño leads through mild months; the ocean does not jump there from
-# cool ones. The mixture of the three states has one long tail, to the warm side.
+# between them. Nearly every way into El Niño leads through mild months; the ocean does not jump
+# there from cool ones. The mixture of the three states has one long tail, to the warm side.
 #
 # **What to choose.** A mixture would judge each month by itself. A hidden Markov model knows that
 # regimes last, and is not misled by a single warm month. Several starts are worth their time:

@@ -45,9 +45,9 @@ for name, model in (("batch", batch), ("incremental", incremental), ("online", o
 
 # %%
 # **What one sees.** After one pass, online learning is as good as batch EM after thirty, and
-# incremental EM needs a pass or two. Batch EM makes its first step when the others have learned nearly
-# all. The curve of online learning is rough, since each of its points is the score of 1,000
-# new rows.
+# incremental EM needs a pass or two. Batch EM makes its first step when the others have learned
+# nearly all. The curve of online learning is rough, since each of its points is the score of
+# 1,000 new rows.
 #
 # **What to choose.** Take ``fit`` as it is if the data are small: it is exact, and fast. Take
 # ``solver="incremental"`` if a pass is expensive. Take ``partial_fit`` if one pass is all you can

@@ -54,9 +54,9 @@ fastem.plot.learning_curves(models, ax=axes)
 plt.show()
 
 # %%
-# **What one sees.** The dotted line is where the camera turns. The alarm comes after 1,800 pixels of
-# the flower. Both models recover; the one that forgets is faster and stays ahead.
+# **What one sees.** The dotted line is where the camera turns. The alarm comes after 1,800 pixels
+# of the flower. Both models recover; the one that forgets is faster and stays ahead.
 #
 # **What to choose.** Set ``drift_alarm`` if a change should be looked at by somebody. Set
-# ``forgetting`` if the world changes all the time: the longest half-life that still follows, because
-# shorter ones are noisier. You can set both.
+# ``forgetting`` if the world changes all the time: the longest half-life that still follows,
+# because shorter ones are noisier. You can set both.

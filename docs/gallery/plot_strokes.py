@@ -18,8 +18,8 @@ images, labels = digits.images / 16.0, digits.target
 train, test = slice(0, 900), slice(900, None)
 
 # %%
-# Some pixels are white in all examples of a digit, and a variance of zero would forbid anything else.
-# A little noise, which we add to the examples, prevents that.
+# Some pixels are white in all examples of a digit, and a variance of zero would forbid anything
+# else. A little noise, which we add to the examples, prevents that.
 #
 # The chain begins in the first state, and either stays or goes on to the next. Probabilities that
 # are zero stay zero in EM, so that what we set here holds throughout.
@@ -76,9 +76,9 @@ axes.set(xlabel="read as", ylabel="digit", xticks=range(10), yticks=range(10))
 plt.show()
 
 # %%
-# **What one sees.** The likelihood of ten small models reads nine out of ten digits, although each model
-# has seen only its own digit. The columns of states are digits again.
+# **What one sees.** The likelihood of ten small models reads nine out of ten digits, although
+# each model has seen only its own digit. The columns of states are digits again.
 #
-# **What to choose.** For sequences of different speed, such as strokes, words or gestures, states that
-# are passed in order need few parameters. Covariances of type ``"full"`` know that neighboring pixels
-# go together. ``covariance_type="diag"`` is enough for features that do not.
+# **What to choose.** For sequences of different speed, such as strokes, words or gestures, states
+# that are passed in order need few parameters. Covariances of type ``"full"`` know that
+# neighboring pixels go together. ``covariance_type="diag"`` is enough for features that do not.

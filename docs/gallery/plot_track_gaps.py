@@ -17,9 +17,9 @@ print(f"{len(monthly)} months, {int(monthly.co2.isna().sum())} of them missing")
 
 # %%
 # We know how carbon dioxide moves: it has a level, the level has a slope, and plants breathe in a
-# rhythm of twelve months. The rhythm is two waves, of twelve and of six months; each turns by a fixed
-# angle from month to month. Together the state has six numbers, of which the first, third and fifth
-# are seen.
+# rhythm of twelve months. The rhythm is two waves, of twelve and of six months; each turns by a
+# fixed angle from month to month. Together the state has six numbers, of which the first, third
+# and fifth are seen.
 
 
 def wave(months):
@@ -60,7 +60,7 @@ plt.show()
 # The states of the model are the trend and the rhythm, each with its own uncertainty.
 
 figure, axes = plt.subplots(2, 1, figsize=(8.0, 5.0), layout="constrained", sharex=True)
-for ax, column, name in zip(axes, (0, 2), ("level", "wave of 12 months")):
+for ax, column, name in zip(axes, (0, 2), ("level", "wave of 12 months"), strict=True):
     fastem.plot.bands(model, monthly, of="states", column=column, ax=ax)
     ax.set_ylabel(name)
 axes[1].get_legend().remove()

@@ -37,7 +37,7 @@ print(f"variance of the noise: {model.observation_covariance_[0, 0]:.0f}")
 # probability of 95 %.
 
 figure, axes = plt.subplots(1, 2, figsize=(9.0, 3.4), layout="constrained", sharey=True)
-for ax, kind in zip(axes, ("filtered", "smoothed")):
+for ax, kind in zip(axes, ("filtered", "smoothed"), strict=True):
     fastem.plot.bands(model, flow, kind=kind, of="states", times=data.year, ax=ax)
     ax.plot(data.year, flow, "o", color="gray", markersize=2.5, zorder=0)
     ax.set(title=kind, ylabel="level, 10⁸ m³")
@@ -56,10 +56,10 @@ axes.set(ylabel="flow, 10⁸ m³")
 plt.show()
 
 # %%
-# **What one sees.** The level falls around 1899, when the first dam at Aswan was built. The smoother
-# sees the fall coming, because it knows the years after it. The forecast is the last level, and its band widens with
-# every year, because the level may wander on.
+# **What one sees.** The level falls around 1899, when work on the dam at Aswan began. The
+# smoother sees the fall coming, because it knows the years after it. The forecast is the last
+# level, and its band widens with every year, because the level may wander on.
 #
-# **What to choose.** Use ``filter`` for what you would have known at the time, ``smooth`` for what you
-# know now, and ``forecast`` for what comes. If a series jumps between a few levels, take a hidden
-# Markov model.
+# **What to choose.** Use ``filter`` for what you would have known at the time, ``smooth`` for
+# what you know now, and ``forecast`` for what comes. If a series jumps between a few levels, take
+# a hidden Markov model.

@@ -3,7 +3,8 @@ Where is the economy going?
 ===========================
 
 Five series describe the economy of the United States. They rise and fall together, so that a few
-hidden factors may explain them. What would a model have said in the middle of 2007, before the crisis?
+hidden factors may explain them. What would a model have said in the middle of 2007, before the
+crisis?
 """
 
 import matplotlib.pyplot as plt
@@ -33,7 +34,7 @@ model = fastem.KalmanFilter(n_dim_state=2, max_iter=500, random_state=0).fit(sca
 future = ((series - until.mean()) / until.std())["2007Q3":]
 times = series.index.to_timestamp()
 figure, axes = plt.subplots(2, 1, figsize=(8.4, 6.0), layout="constrained", sharex=True)
-for ax, name in zip(axes, ("GDP", "unemployment")):
+for ax, name in zip(axes, ("GDP", "unemployment"), strict=True):
     fastem.plot.bands(
         model, scaled, kind="filtered", steps=len(future), column=name, times=times, ax=ax
     )
@@ -44,7 +45,7 @@ plt.show()
 
 # %%
 # **What one sees.** The forecast returns to the mean, and its band says how large ordinary
-# surprises are. The crisis of 2008 lies outside: a model that has learned from 48 ordinary years
+# surprises are. The crisis of 2008 lies outside: a model that has learned from 48 milder years
 # cannot know it. Unemployment is explained by the factors almost completely, and GDP is not; its
 # band is wide.
 #
