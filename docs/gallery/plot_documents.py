@@ -35,8 +35,9 @@ print(f"{counts.shape[0]} documents, {counts.shape[1]} words")
 # distribution knows that; the multinomial does not, and becomes too sure of itself on long texts.
 
 counts = counts.toarray()
-model = fastem.Mixture(DirichletMultinomial(), 6, tol=0.01, max_iter=500, random_state=0)
-model.fit(counts)
+model = fastem.Mixture(DirichletMultinomial(), 6, tol=0.01, max_iter=500, random_state=0).fit(
+    counts
+)
 
 # %%
 # Which words belong to which component? We list those that are most frequent in a component beside
