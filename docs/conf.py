@@ -77,6 +77,8 @@ plot_apply_rcparams = True
 sphinx_gallery_conf = {
     "examples_dirs": ["gallery"],
     "gallery_dirs": ["auto_gallery"],
+    # Examples of one kind have names that begin alike.
+    "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
     "doc_module": ("fastem",),
     "reference_url": {"fastem": None},

@@ -60,6 +60,20 @@ def combine(
     -------
     estimator
         A new one, with the settings of the first.
+
+    Examples
+    --------
+    The combination is the model of all rows, and has seen none of them:
+
+    >>> import fastem
+    >>> one = fastem.GaussianMixture(1).fit([[0.0], [2.0]])
+    >>> other = fastem.GaussianMixture(1).fit([[4.0], [6.0]])
+    >>> both = fastem.combine([one, other])
+    >>> both.means_.round(3).ravel(), both.covariances_.round(3).ravel()
+    (array([3.]), array([5.]))
+    >>> together = fastem.GaussianMixture(1).fit([[0.0], [2.0], [4.0], [6.0]])
+    >>> together.means_.round(3).ravel(), together.covariances_.round(3).ravel()
+    (array([3.]), array([5.]))
     """
     if n_pseudo is not None and n_pseudo < 1:
         raise ValueError(f"n_pseudo must be 1 or more; got {n_pseudo}.")
@@ -103,6 +117,19 @@ def average(
     -------
     estimator
         A new one, with the settings of the first.
+
+    Examples
+    --------
+    >>> import fastem
+    >>> one = fastem.GaussianMixture(1).fit([[0.0], [2.0]])
+    >>> other = fastem.GaussianMixture(1).fit([[4.0], [6.0]])
+    >>> fastem.average([one, other]).covariances_.round(3).ravel()
+    array([1.])
+
+    :func:`combine` counts the distance of the means as spread:
+
+    >>> fastem.combine([one, other]).covariances_.round(3).ravel()
+    array([5.])
     """
 
     if of == "expectations":
@@ -141,6 +168,16 @@ def divergence(model, other, *, align: bool = True, horizon=None) -> float:
     Returns
     -------
     float
+
+    Examples
+    --------
+    >>> import fastem
+    >>> one = fastem.GaussianMixture(1).fit([[0.0], [2.0]])
+    >>> other = fastem.GaussianMixture(1).fit([[4.0], [6.0]])
+    >>> fastem.divergence(one, one)
+    0.0
+    >>> round(fastem.divergence(one, other), 3)
+    8.0
     """
     one, other = _model_of(model), _model_of(other)
     one.check_same_kind(other)
@@ -172,6 +209,18 @@ def upper_bound(
     Returns
     -------
     float
+
+    Examples
+    --------
+    >>> import fastem
+    >>> from sklearn.datasets import load_iris
+    >>> X = load_iris().data
+    >>> one = fastem.GaussianMixture(3, reg_covar=0, random_state=0).fit(X[::2])
+    >>> other = fastem.GaussianMixture(3, reg_covar=0, random_state=1).fit(X)
+    >>> bool(fastem.upper_bound(one, other, X) > -other.score(X))
+    True
+    >>> bool(abs(fastem.upper_bound(other, other, X) + other.score(X)) < 1e-9)
+    True
     """
     given = {"lengths": lengths, "sample_weight": sample_weight, "cut_off": cut_off}
     return algebra.upper_bound(*_inferring(model, other, X, given, align))
@@ -201,6 +250,17 @@ def singleton_divergences(
     Returns
     -------
     array of shape (n_observations,)
+
+    Examples
+    --------
+    >>> import fastem
+    >>> from sklearn.datasets import load_iris
+    >>> X = load_iris().data
+    >>> one = fastem.GaussianMixture(3, random_state=0).fit(X[::2])
+    >>> other = fastem.GaussianMixture(3, random_state=1).fit(X)
+    >>> each = fastem.singleton_divergences(one, other, X)
+    >>> bool(abs(each.mean() - fastem.upper_bound(one, other, X)) < 1e-9)
+    True
     """
     given = {"lengths": lengths, "cut_off": cut_off}
     return algebra.singleton_divergences(*_inferring(model, other, X, given, align))

@@ -309,6 +309,21 @@ class GMMHMM(hooks.MixtureHooks, Exchange, BaseHMM):
     -----
     As in hmmlearn, a batch step takes the covariances about the means before the step. Each step
     still raises the likelihood, and ends where the exact one does.
+
+    Examples
+    --------
+    A state whose rows are near 0 or near 10, and one whose rows are near 50:
+
+    >>> import numpy as np
+    >>> import fastem
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.repeat([0.0, 50.0, 0.0], 100) + rng.normal(size=300)
+    >>> X[:100] += 10.0 * rng.integers(2, size=100)
+    >>> X[200:] += 10.0 * rng.integers(2, size=100)
+    >>> model = fastem.GMMHMM(2, n_mix=2, random_state=0, n_iter=50).fit(X[:, None])
+    >>> path = model.predict(X[:, None])
+    >>> [bool((part == path[0]).all()) for part in (path[:100], path[100:200], path[200:])]
+    [True, False, True]
     """
 
     _parameter_constraints = {  # noqa: RUF012
@@ -727,6 +742,19 @@ class MultinomialHMM(hooks.MultinomialHooks, Exchange, BaseHMM):
         The number of trials of every row that was fitted, if they agree.
     n_features, monitor_, converged_, n_iter_, lower_bounds_, n_steps_
         As for :class:`~fastem.GaussianHMM`.
+
+    Examples
+    --------
+    A die is thrown ten times in each step. From step 40 to 80 it is loaded, and shows mostly sixes:
+
+    >>> import numpy as np
+    >>> import fastem
+    >>> rng = np.random.default_rng(0)
+    >>> fair, loaded = np.full(6, 1 / 6), [0.02, 0.02, 0.02, 0.02, 0.02, 0.9]
+    >>> X = np.concatenate([rng.multinomial(10, p, size=40) for p in (fair, loaded, fair)])
+    >>> model = fastem.MultinomialHMM(2, random_state=0, n_iter=50).fit(X)
+    >>> np.sort(model.emissionprob_[:, 5]).round(1)
+    array([0.2, 0.9])
     """
 
     _parameter_constraints = {  # noqa: RUF012

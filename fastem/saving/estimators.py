@@ -34,6 +34,18 @@ def save(model, path) -> None:
     ----------
     model : estimator
     path : str or path-like
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import fastem
+    >>> model = fastem.GaussianMixture(1).fit([[0.0], [2.0]])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     fastem.save(model, Path(folder) / "model.fastem")
+    ...     again = fastem.load(Path(folder) / "model.fastem")
+    >>> bool((again.means_ == model.means_).all())
+    True
     """
     arrays = {}
     kind, settings = _describe(model, arrays, "")
@@ -58,6 +70,18 @@ def load(path, *, families=()) -> Any:
     FileError
         If the file was not written by fastem, or does not contain what such an estimator can have
         learned: other attributes, or arrays whose shapes do not agree.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import fastem
+    >>> model = fastem.GaussianMixture(1, random_state=5).fit([[0.0], [2.0]])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     fastem.save(model, Path(folder) / "model.fastem")
+    ...     again = fastem.load(Path(folder) / "model.fastem")
+    >>> again
+    GaussianMixture(random_state=5)
     """
     kind, settings, arrays = files.read(path)
     try:

@@ -1,0 +1,29 @@
+"""Every public class and function has an example that runs as it is printed."""
+
+import doctest
+
+import pytest
+
+import fastem
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", [*fastem.ESTIMATORS, *fastem.FUNCTIONS])
+def test_an_example_runs(name):
+    found = doctest.DocTestFinder(recurse=False).find(getattr(fastem, name), name, globs={})
+    examples = [example for test in found for example in test.examples]
+    assert examples, f"{name} has no example"
+    # Something is printed, so that there is something to compare.
+    assert any(example.want for example in examples), name
+    said = []
+    for test in found:
+        doctest.DocTestRunner().run(test, out=said.append)
+    assert said == []
+
+
+@pytest.mark.parametrize("name", [*fastem.ESTIMATORS, *fastem.FUNCTIONS])
+def test_an_example_has_a_heading(name):
+    lines = [line.strip() for line in getattr(fastem, name).__doc__.splitlines()]
+    place = lines.index("Examples")
+    assert lines[place + 1] == "-" * len("Examples")
+    assert any(line.startswith(">>>") for line in lines[place:])
