@@ -89,7 +89,8 @@ def check_probabilities(name, array) -> None:
             f"{name} holds probabilities, which cannot be negative or NaN; got {array}."
         )
     sums = array.sum(axis=-1)
-    wrong = ~np.isclose(sums, 1.0)
+    # As ``numpy.isclose``, which takes ten times as long.
+    wrong = ~(np.abs(sums - 1.0) <= 1e-8 + 1e-5)
     if wrong.any():
         at = [int(i) for i in np.argwhere(wrong)[0]]
         where = f"{name}{at}" if at else name

@@ -164,6 +164,9 @@ def _made(lengths, shares, weight):
 
 def _counted(lengths, weights):
     """The lengths in order, each once, and their shares."""
+    if len(lengths) == 1 and weights[0] > 0:
+        # A single sequence: learning from one should not take long.
+        return lengths, np.ones(1)
     lengths, place = np.unique(lengths, return_inverse=True)
     weights = np.bincount(place, weights, minlength=len(lengths))
     total = weights.sum()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import string
+from types import FunctionType
 from typing import Self
 
 import numpy as np
@@ -62,12 +63,20 @@ def overridden_hooks(estimator) -> list[str]:
     return [name for name in _NAMES if name in own or _is_foreign(getattr(kind, name, None))]
 
 
-def _is_foreign(function):
+#: Methods that were found to be written here: every call asks for all of them.
+_ours: set[FunctionType] = set()
+
+
+def _is_foreign(method):
     """Whether a method was not written here."""
-    if function is None:
+    if method is None or (type(method) is FunctionType and method in _ours):
         return False
-    module = getattr(function, "__module__", None)
-    return not isinstance(module, str) or not module.startswith("fastem.")
+    module = getattr(method, "__module__", None)
+    if not isinstance(module, str) or not module.startswith("fastem."):
+        return True
+    if type(method) is FunctionType:
+        _ours.add(method)
+    return False
 
 
 def what_is_customized(estimator, names) -> str:
