@@ -18,7 +18,7 @@ import fastem
 
 pixels = load_sample_image("flower.jpg")[::2, ::2].reshape(-1, 3) / 255.0
 X = np.random.default_rng(0).permutation(pixels)
-start = {"reg_covar": 1e-4, "init_params": "k-means++", "random_state": 0}
+start = {"init_params": "k-means++", "random_state": 0}
 
 batch = fastem.GaussianMixture(8, max_iter=30, tol=0, **start)
 incremental = fastem.GaussianMixture(8, solver="incremental", max_iter=10, tol=0, **start)
@@ -26,7 +26,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", ConvergenceWarning)  # we want to see all iterations
     batch.fit(X)
     incremental.fit(X)
-online = fastem.GaussianMixture(8, reg_covar=1e-4, random_state=0)
+online = fastem.GaussianMixture(8, random_state=0)
 for part in np.array_split(X, len(X) // 1000):
     online.partial_fit(part)
 
