@@ -36,7 +36,7 @@ for part in np.array_split(X, len(X) // 1000):
 
 figure, axes = plt.subplots(figsize=(7.2, 4.0), layout="constrained")
 fastem.plot.learning_curves({"batch": batch, "incremental": incremental, "online": online}, ax=axes)
-axes.set(xscale="log", ylim=(3.2, 4.7))
+axes.set(xscale="log", ylim=(3.9, 5.2))
 plt.show()
 
 # %%
@@ -44,10 +44,10 @@ for name, model in (("batch", batch), ("incremental", incremental), ("online", o
     print(f"{name:12} log-likelihood of a row after learning: {model.score(X):.3f}")
 
 # %%
-# **What one sees.** After one pass, online learning is as good as batch EM after thirty, and
-# incremental EM needs a pass or two. Batch EM makes its first step when the others have learned
-# nearly all. The curve of online learning is rough, since each of its points is the score of
-# 1,000 new rows.
+# **What one sees.** After one pass, online learning is ahead of batch EM after thirty, and
+# incremental EM is nearly there after its first. Batch EM makes its first step when the others
+# have learned nearly all. The curve of online learning is rough, since each of its points is the
+# score of 1,000 new rows.
 #
 # **What to choose.** Take ``fit`` as it is if the data are small: it is exact, and fast. Take
 # ``solver="incremental"`` if a pass is expensive. Take ``partial_fit`` if one pass is all you can
