@@ -32,6 +32,7 @@ class Decay:
 
     Examples
     --------
+    >>> from fastem import Decay
     >>> Decay(1.0, 0.5)(4)
     0.5
     """

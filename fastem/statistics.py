@@ -86,6 +86,7 @@ class Statistics(Mapping):
     Examples
     --------
     >>> import numpy as np
+    >>> from fastem import Statistics
     >>> s = Statistics(mass=np.array([1.0, 2.0]))
     >>> (s + s * 0.5)["mass"]
     array([1.5, 3. ])

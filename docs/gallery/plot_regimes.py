@@ -17,7 +17,7 @@ data = macrodata.load_pandas().data
 quarters = pd.PeriodIndex.from_fields(year=data.year, quarter=data.quarter, freq="Q")
 series = pd.DataFrame({
     "growth of GDP, %": 400 * np.log(data.realgdp).diff(),
-    "unemployment": data.unemp.diff(),
+    "Δ unemployment, %": data.unemp.diff(),
 }).set_index(quarters)[1:]  # fmt: skip
 
 fits = [

@@ -6,6 +6,9 @@ import pytest
 
 import fastem
 
+#: What has nothing to show: compiling, and taking a patch back.
+SILENT = ("warmup", "unpatch")
+
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", [*fastem.ESTIMATORS, *fastem.FUNCTIONS])
@@ -13,8 +16,8 @@ def test_an_example_runs(name):
     found = doctest.DocTestFinder(recurse=False).find(getattr(fastem, name), name, globs={})
     examples = [example for test in found for example in test.examples]
     assert examples, f"{name} has no example"
-    # Something is printed, so that there is something to compare.
-    assert any(example.want for example in examples), name
+    if name not in SILENT:
+        assert any(example.want for example in examples), f"The example of {name} shows nothing"
     said = []
     for test in found:
         doctest.DocTestRunner().run(test, out=said.append)
