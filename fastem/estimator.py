@@ -249,8 +249,20 @@ class Estimator(BaseEstimator):
 
     def __setstate__(self, state):
         # A pickle of another library's class, read while fastem's has its place, has no setting
-        # that is fastem's alone.
-        super().__setstate__({**_defaults(type(self)), **state})
+        # that is fastem's alone, and may hold as an attribute what is a property here.
+        defaults = _defaults(type(self))
+        shown = {name for name in defaults if isinstance(getattr(type(self), name, None), property)}
+        missing = {
+            name: default for name, default in defaults.items()
+            if name not in state and name not in shown
+        }  # fmt: skip
+        foreign = bool(missing) or not shown.isdisjoint(state)
+        super().__setstate__(
+            {**missing, **{name: value for name, value in state.items() if name not in shown}}
+        )
+        if foreign:
+            for name in shown:
+                setattr(self, name, state.get(name, defaults[name]))
         vars(self).pop("_sklearn_version", None)
 
     # Supplied by each estimator --------------------------------------------------------------

@@ -515,9 +515,14 @@ def test_other_models_that_were_saved_before_classes_were_patched():
     X = np.random.default_rng(0).normal(size=(60, 2))
     chain = hmmlearn.hmm.GaussianHMM(2, random_state=0).fit(X)
     tracker = pykalman.KalmanFilter(transition_matrices=np.eye(2), observation_matrices=np.eye(2))
-    saved = pickle.dumps((chain, tracker))
+    counts = np.random.default_rng(1).integers(4, size=(60, 1))
+    symbols = hmmlearn.hmm.CategoricalHMM(2, random_state=0).fit(counts)
+    saved = pickle.dumps((chain, tracker, symbols))
     with fastem.patch():
         ours = pickle.loads(saved)
+        assert ours[2].n_features == 4
+        assert ours[2].score(counts) == pytest.approx(symbols.score(counts), rel=1e-9)
+        assert clone(ours[2]).fit(counts).n_features == 4
         assert isinstance(ours[0], fastem.GaussianHMM) and isinstance(ours[1], fastem.KalmanFilter)
         assert ours[0].score(X) == pytest.approx(chain.score(X), rel=1e-9)
         np.testing.assert_array_equal(ours[0].predict(X), chain.predict(X))

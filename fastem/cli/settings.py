@@ -61,7 +61,8 @@ def add_settings(parser):
         help="any other argument of the constructor, in JSON: --set reg_covar=1e-4, "
         "--set learning_rate=0.1, --set 'fixed=[\"means\"]'")  # fmt: skip
     add("-v", "--verbose", action="count", default=0,
-        help="show a bar with the log-likelihood; -vv: a line for each iteration")  # fmt: skip
+        help="show a bar with the log-likelihood, or with --online a line for each checkpoint; "
+        "-vv: a line for each iteration, or each chunk")  # fmt: skip
 
 
 def class_of(options) -> str:
@@ -110,7 +111,8 @@ def settings_of(options, name: str) -> dict:
         if setting in settings:
             raise Usage(f"{_FLAGS[option]} gives {setting} a second time.")
         settings[setting] = value
-    if options.verbose and "verbose" in known:
+    # Of a stream, the lines of checkpoints say how it goes.
+    if options.verbose > (1 if options.online else 0) and "verbose" in known:
         settings["verbose"] = options.verbose
     for text in options.set:
         setting, equals, value = text.partition("=")

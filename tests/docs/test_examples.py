@@ -1,6 +1,7 @@
 """Every public class and function has an example that runs as it is printed."""
 
 import doctest
+from importlib import import_module
 
 import pytest
 
@@ -8,12 +9,18 @@ import fastem
 
 #: What has nothing to show: compiling, and taking a patch back.
 SILENT = ("warmup", "unpatch")
+HOMES = {**fastem.ESTIMATORS, **fastem.FUNCTIONS}
+
+
+def public(name):
+    """What has a name, from where it is defined: ``fastem.patch`` is a module too."""
+    return getattr(import_module(f"fastem.{HOMES[name]}"), name)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("name", [*fastem.ESTIMATORS, *fastem.FUNCTIONS])
+@pytest.mark.parametrize("name", HOMES)
 def test_an_example_runs(name):
-    found = doctest.DocTestFinder(recurse=False).find(getattr(fastem, name), name, globs={})
+    found = doctest.DocTestFinder(recurse=False).find(public(name), name, globs={})
     examples = [example for test in found for example in test.examples]
     assert examples, f"{name} has no example"
     if name not in SILENT:
@@ -24,9 +31,9 @@ def test_an_example_runs(name):
     assert said == []
 
 
-@pytest.mark.parametrize("name", [*fastem.ESTIMATORS, *fastem.FUNCTIONS])
+@pytest.mark.parametrize("name", HOMES)
 def test_an_example_has_a_heading(name):
-    lines = [line.strip() for line in getattr(fastem, name).__doc__.splitlines()]
+    lines = [line.strip() for line in public(name).__doc__.splitlines()]
     place = lines.index("Examples")
     assert lines[place + 1] == "-" * len("Examples")
     assert any(line.startswith(">>>") for line in lines[place:])
