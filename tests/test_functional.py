@@ -96,6 +96,25 @@ def test_recursions_agree_with_hmmlearn(n_steps, n_states):
     assert found.states.tolist() == states.tolist()
 
 
+@pytest.mark.parametrize("n_states", [8, 13, 16, 17])
+@pytest.mark.parametrize("around", [-1, 0, 1, 300])
+def test_long_paths_go_on_from_block_to_block(n_states, around):
+    # Up to sixteen states predecessors are kept, in blocks of steps; of more they are found again.
+    steps = given.block_steps(4 * -(-n_states // 4), 10**6)
+    rng = np.random.default_rng(n_states)
+    x = rng.normal(size=(2 * steps + around, n_states))
+    x[rng.random(x.shape) < 0.3] = -np.inf
+    x[:, 0] = np.where(np.isinf(x).all(axis=1), 0.0, x[:, 0])
+    start, matrix = rng.dirichlet(np.ones(n_states)), rng.dirichlet(np.ones(n_states), n_states)
+    path, best = oracle.viterbi(start, matrix, x)
+    found = functional.viterbi(x, start, matrix)
+    assert np.isfinite(best)
+    assert found.log_probability == pytest.approx(best, rel=1e-12)
+    assert found.states.tolist() == path.tolist()
+    several = functional.viterbi(x, start, matrix, [steps, 1, len(x) - steps - 1])
+    assert several.states[:steps].tolist() == oracle.viterbi(start, matrix, x[:steps])[0].tolist()
+
+
 @pytest.mark.parametrize("n_states", [2, 3, 4, 6, 9])
 def test_equally_likely_paths_have_the_best_score(n_states):
     # Which of them is returned is not compared: whole numbers tie at almost every step.

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import fastem
-from fastem import Lengths
+from fastem import Lengths, checks
 from fastem.dirichlet.model import CompoundDirichletModel
 
 
@@ -102,3 +102,15 @@ def test_sequences_have_a_step_or_more(name, horizon):
     model.fit(X)
     with pytest.raises(ValueError, match="1 step or more"):
         fastem.divergence(model, model, horizon=horizon)
+
+
+def test_probabilities_sum_to_one_as_closely_as_numpy_has_it():
+    edges = [1.0 - 1.001e-5, 1.0 + 1.001e-5]
+    sums = [np.nextafter(edge, to) for edge in edges for to in (0.0, 1.0, 2.0)]
+    for total in (*sums, 1.0, 0.9999, 1.00002, 0.0, np.inf):
+        refused = False
+        try:
+            checks.check_probabilities("p", np.array([total]))
+        except ValueError:
+            refused = True
+        assert refused != np.isclose(total, 1.0), total
