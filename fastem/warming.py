@@ -182,6 +182,7 @@ def _mixture(make: Callable, X) -> None:
     _ask(model, "predict predict_proba score score_samples", X)
     _ask(model, "predict predict_proba score score_samples", X[:1])
     model.sample(3)
+    model.sample(_MANY)
     _learner(model, X[0])
 
 
@@ -244,7 +245,7 @@ def _kalman(shape) -> None:
         model.filter_update(*(state[-1] for state in model.filter(Y)), Y[0])
         stream = model.stream()
         stream.update(Y[0])
-        model.sample(3)
+        model.sample(_MANY)
         _learner(model, Y[:4])
 
 
@@ -270,6 +271,7 @@ def _proportions() -> None:
     Dirichlet(batch_size=1).partial_fit(X)
     _ask(model, "score score_samples", X)
     model.sample(3)
+    model.sample(_MANY)
     _learner(model, X[0])
 
 

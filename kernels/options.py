@@ -126,6 +126,11 @@ def brief_kernel(function):
     return _compiling.add(_kernel(function, {**_OPTIONS, "nogil": False}))
 
 
+def strict_kernel(function):
+    """Decorate a kernel whose sums and products are rounded one by one, in the order written."""
+    return _compiling.add(_kernel(function, {**_OPTIONS, "fastmath": False}))
+
+
 def _kernel(function, options=_OPTIONS):
     if _fast is not None:
         return _fast.kernel(function, options, _VARIANT)

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ..drawing import standard_normal
 from ..kernels.families.gaussian_diagonal import DiagonalGaussian, DiagonalMoments, refresh_diagonal
 from .gaussian import (
     Gaussian,
@@ -109,7 +110,7 @@ class _Diagonal(Gaussian, covariance_type="diag"):
 
     def draw(self, parameters, labels, rng, horizon=None):
         means = parameters["means"]
-        X = rng.standard_normal((len(labels), means.shape[1]))
+        X = standard_normal(rng, (len(labels), means.shape[1]))
         deviations = np.sqrt(parameters["covariances"]).reshape(len(means), -1)
         for k, chosen, _ in rows_of_each(labels):
             to_each_row(np.multiply, X, chosen, deviations[k])

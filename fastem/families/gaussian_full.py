@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dtrtri
 
+from ..drawing import multivariate_normal
 from ..kernels.families.gaussian_full import FullGaussian, FullMoments, factor_offset, refresh_full
 from .gaussian import (
     Gaussian,
@@ -19,6 +20,7 @@ from .gaussian import (
     rows_of_each,
     square,
     suits_single,
+    to_each_row,
     triangular,
 )
 
@@ -130,9 +132,8 @@ class _Full(Gaussian, covariance_type="full"):
         X = np.empty((len(labels), means.shape[1]))
         check_definite(covariances)
         for k, chosen, n_rows in rows_of_each(labels):
-            X[chosen] = rng.multivariate_normal(
-                means[k], covariances[k], n_rows, check_valid="ignore"
-            )
+            X[chosen] = multivariate_normal(rng, covariances[k], n_rows)
+            to_each_row(np.add, X, chosen, means[k])
         return X
 
     def expected_log_density(self, moments, k, packed):

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.spatial.distance import cdist
 
+from ..drawing import multivariate_normal
 from ..kernels.families.gaussian_full import HALF_LOG_2PI
 from ..kernels.families.gaussian_tied import (
     TiedGaussian,
@@ -126,11 +127,8 @@ class _Tied(Gaussian, covariance_type="tied"):
 
     def draw(self, parameters, labels, rng, horizon=None):
         means = parameters["means"]
-        zero = np.zeros(means.shape[1])
         check_definite(parameters["covariances"][None])
-        X = rng.multivariate_normal(
-            zero, parameters["covariances"], len(labels), check_valid="ignore"
-        )
+        X = multivariate_normal(rng, parameters["covariances"], len(labels))
         for k, chosen, _ in rows_of_each(labels):
             to_each_row(np.add, X, chosen, means[k])
         return X

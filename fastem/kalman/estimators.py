@@ -9,6 +9,7 @@ from sklearn.utils import check_random_state
 
 from ..data.batches import beginning
 from ..data.remote import Remote, sample_of
+from ..drawing import standard_normal
 from ..estimator import Estimator
 from ..exceptions import (
     ChangedBehaviorWarning,
@@ -892,7 +893,7 @@ observation_offset, observation_covariance : array-like, optional
             initial_state = as_state("initial_state", initial_state, (d,))
         # In the order of the steps, each a state and an observation.
         n_first = 0 if initial_state is not None else d
-        draws = rng.standard_normal(n_timesteps * (d + p) - d + n_first)
+        draws = standard_normal(rng, n_timesteps * (d + p) - d + n_first)
         first, draws = draws[:n_first], draws[n_first:]
         of_observations = np.empty((n_timesteps, p))
         of_observations[0], rest = draws[:p], draws[p:].reshape(n_timesteps - 1, d + p)
