@@ -34,7 +34,7 @@ def standard_normal(rng, shape) -> np.ndarray:
         return rng.standard_normal(shape)
     # The generator that a RandomState has. NumPy documents no other way to it that is as quick.
     twister = getattr(rng, "_bit_generator", None)
-    if type(twister) is not np.random.MT19937 or not _state_is_as_expected():
+    if type(twister) is not np.random.MT19937 or not _kernel_draws_as_numpy():
         return rng.standard_normal(shape)
     key, position = _state_of(twister)
     with twister.lock:
@@ -74,8 +74,12 @@ def _state_of(twister):
 
 
 @cache
-def _state_is_as_expected() -> bool:
-    """Whether this NumPy lays out the state as the kernel takes it, and locks as expected."""
+def _kernel_draws_as_numpy() -> bool:
+    """Whether this NumPy lays out the state as the kernel takes it, locks, and rounds alike.
+
+    A NumPy whose compiler fused multiplications and additions, or a logarithm that is not that of
+    the C library, would round otherwise.
+    """
     twister = np.random.MT19937(0)
     twister.random_raw(1000)
     with twister.lock:
@@ -84,7 +88,11 @@ def _state_is_as_expected() -> bool:
         twister.lock.release()
     key, position = _state_of(twister)
     state = twister.state["state"]
-    return bool((key == state["key"]).all()) and position.value == state["pos"]
+    if (key != state["key"]).any() or position.value != state["pos"]:
+        return False
+    found = np.empty(4096)
+    standard_normals(key.copy(), position.value, found)
+    return np.array_equal(found, np.random.RandomState(twister).standard_normal(len(found)))
 
 
 def check_drawable(n_trials: float) -> None:

@@ -97,16 +97,39 @@ def test_impossible_positions_never_reach_the_kernel(position, monkeypatch):
     rng = np.random.RandomState(0)
     key, _ = drawing._state_of(rng._bit_generator)
     monkeypatch.setattr(drawing, "_state_of", lambda twister: (key, Told(position)))
-    monkeypatch.setattr(drawing, "_state_is_as_expected", lambda: True)
+    monkeypatch.setattr(drawing, "_kernel_draws_as_numpy", lambda: True)
     expected = np.random.RandomState(0).standard_normal(FEW)
     assert_array_equal(standard_normal(rng, FEW), expected)
 
 
 def test_another_layout_of_the_state_is_left_to_numpy(monkeypatch):
-    monkeypatch.setattr(drawing, "_state_is_as_expected", lambda: False)
+    monkeypatch.setattr(drawing, "_kernel_draws_as_numpy", lambda: False)
     monkeypatch.setattr(drawing, "standard_normals", None)
     expected = np.random.RandomState(0).standard_normal(FEW)
     assert_array_equal(standard_normal(np.random.RandomState(0), FEW), expected)
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_a_kernel_that_rounds_otherwise_is_not_used(monkeypatch, alike):
+    calls = []
+
+    def rounded(key, position, out):
+        calls.append(len(out))
+        position = kernel(key, position, out)
+        if not alike:
+            out[out > 3.0] *= 1.0 + np.finfo(float).eps
+        return position
+
+    kernel = drawing.standard_normals
+    monkeypatch.setattr(drawing, "standard_normals", rounded)
+    drawing._kernel_draws_as_numpy.cache_clear()
+    try:
+        assert drawing._kernel_draws_as_numpy() is alike
+        expected = np.random.RandomState(0).standard_normal(FEW)
+        assert_array_equal(standard_normal(np.random.RandomState(0), FEW), expected)
+        assert len(calls) == (2 if alike else 1)
+    finally:
+        drawing._kernel_draws_as_numpy.cache_clear()
 
 
 def test_threads_share_a_generator():
