@@ -250,8 +250,8 @@ class Estimator(BaseEstimator):
     def __setstate__(self, state):
         # A pickle of another library's class, read while fastem's has its place, has no setting
         # that is fastem's alone, and may hold as an attribute what is a property here.
-        defaults = _defaults(type(self))
-        shown = {name for name in defaults if isinstance(getattr(type(self), name, None), property)}
+        defaults, kind = _defaults(type(self)), type(self)
+        shown = {n for n in {*defaults, *state} if isinstance(getattr(kind, n, None), property)}
         missing = {
             name: default for name, default in defaults.items()
             if name not in state and name not in shown
@@ -261,8 +261,9 @@ class Estimator(BaseEstimator):
             {**missing, **{name: value for name, value in state.items() if name not in shown}}
         )
         if foreign:
-            for name in shown:
-                setattr(self, name, state.get(name, defaults[name]))
+            for name in sorted(shown):
+                if getattr(kind, name).fset is not None:
+                    setattr(self, name, state[name] if name in state else defaults[name])
         vars(self).pop("_sklearn_version", None)
 
     # Supplied by each estimator --------------------------------------------------------------

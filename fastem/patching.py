@@ -8,6 +8,7 @@ override what only the original calls; hidden Markov models gain by faster recur
 
 from __future__ import annotations
 
+import copyreg
 import functools
 import logging
 import sys
@@ -16,7 +17,7 @@ import types
 from abc import ABCMeta
 from importlib import import_module
 from importlib.util import find_spec
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -67,6 +68,8 @@ class _Replacement(NamedTuple):
 
 #: What is in place now.
 _in_place: list[_Replacement] = []
+#: How the original classes were pickled before.
+_reducers: dict[type, Any] = {}
 
 
 def original_of(thing):
@@ -112,6 +115,7 @@ def patch() -> Patched:
             replacements = [*_classes(), *_recursions()]
             _in_place.extend(replacements)
             _exchange({id(r.original): r.ours for r in replacements})
+            _reducers.update(_let_be_pickled(replacements))
             for replacement in replacements:
                 logger.info("%s is now %s", replacement.place, replacement.name)
         return done
@@ -132,6 +136,11 @@ def unpatch() -> None:
         replacements = list(_in_place)
         _in_place.clear()
         _exchange({id(r.ours): r.original for r in replacements})
+        for kind, before in _reducers.items():
+            copyreg.dispatch_table.pop(kind, None)
+            if before is not None:
+                copyreg.dispatch_table[kind] = before
+        _reducers.clear()
         for replacement in replacements:
             logger.info("%s is the original again", replacement.place)
 
@@ -211,6 +220,12 @@ def _made(ours, original):
                 )
             return super().__new__(meta, name, bases, namespace, **keywords)
 
+        def __getattribute__(cls, name):
+            value = super().__getattribute__(name)
+            if made and cls is made[0] and type(value) is types.FunctionType and hasattr(original, name):
+                return either(name, value)
+            return value
+
         def __instancecheck__(cls, instance):
             return isinstance(instance, original)
 
@@ -218,7 +233,26 @@ def _made(ours, original):
             # Not ``issubclass``: that of an abstract class asks all that derive from it.
             return original in other.__mro__
 
-    made = []
+    @functools.cache
+    def either(name, method):
+        """A method that is called by the name of its class: ``Class.method(object)``.
+
+        The object may be one of the original: made before, or of a subclass, which derives from it.
+        """
+
+        @functools.wraps(method)
+        def called(*arguments, **keywords):
+            is_other = (
+                arguments
+                and isinstance(arguments[0], original)
+                and made[0] not in type(arguments[0]).__mro__
+            )
+            call = getattr(original, name) if is_other else method
+            return call(*arguments, **keywords)
+
+        return called
+
+    made: list[type] = []
     _close(ours)
     shared = _shared(ours, original)
     namespace = {
@@ -285,6 +319,65 @@ def __getattr__(name):
             original = originals.get(f"{place}.{name}")
             return _made(_ours(home, name), original or getattr(import_module(place), name))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+# Pickles of the originals ------------------------------------------------------------------------
+
+
+def _let_be_pickled(replacements):
+    """Let objects of the original classes be pickled while their names lead elsewhere.
+
+    Returns how they were pickled before, by their classes.
+    """
+    before = {}
+    for replacement in replacements:
+        kind = replacement.original
+        if isinstance(kind, type):
+            before[kind] = copyreg.dispatch_table.get(kind)
+            copyreg.pickle(kind, _reduced)
+    return before
+
+
+def _reduced(instance):
+    """What :mod:`pickle` and :mod:`copy` make an object of: something empty, and a state."""
+    _, _, *state = instance.__reduce_ex__(4)
+    return (_Empty(type(instance)), (), *state)
+
+
+class _Empty:
+    """An object without attributes, of a class that is found by its name when a pickle is read.
+
+    A pickle does not mention fastem.
+    """
+
+    def __init__(self, kind: type):
+        self.kind = kind
+
+    def __call__(self):
+        return object.__new__(self.kind)
+
+    def __reduce__(self):
+        return functools.partial, (object.__new__, _Named(self.kind))
+
+
+class _Named:
+    """A class, for a pickle: what has its name where that is read."""
+
+    def __init__(self, kind: type):
+        self.kind = kind
+
+    def __reduce__(self):
+        return getattr, (_Module(self.kind.__module__), self.kind.__qualname__)
+
+
+class _Module:
+    """A module, for a pickle."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __reduce__(self):
+        return import_module, (self.name,)
 
 
 # Recursions ------------------------------------------------------------------------------------

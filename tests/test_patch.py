@@ -1,5 +1,8 @@
 """fastem.patch: users of other libraries get fastem's classes, and unpatch undoes it exactly."""
 
+import copy
+import copyreg
+import io
 import logging
 import pickle
 import subprocess
@@ -9,6 +12,7 @@ import types
 import hmmlearn.base
 import hmmlearn.hmm
 import hmmlearn.vhmm
+import joblib
 import numpy as np
 import pykalman
 import pykalman.standard
@@ -99,10 +103,6 @@ def test_everything_of_fastem_is_fastems(name):
     for attribute in set(dir(ours)) - made_for_each:
         if attribute.startswith("set_") and attribute.endswith("_request"):
             continue  # scikit-learn makes these for each class
-        if attribute == "_own_steps":
-            # fastem computes it for each class: the steps that it overrides.
-            assert patched._own_steps == ours._own_steps == frozenset()
-            continue
         assert definition(patched, attribute) is definition(ours, attribute), attribute
 
 
@@ -486,6 +486,91 @@ def test_models_travel_while_classes_are_patched():
         assert type(there) is filter_kind
         assert type(fastem.KalmanFilter.from_pykalman(there)) is fastem.KalmanFilter
     np.testing.assert_allclose(ours.score(X), theirs.score(X), rtol=1e-9)
+
+
+def of_peers():
+    """Fitted models of the original classes, by name."""
+    rows = np.random.default_rng(3).normal(size=(60, 2))
+    made = {
+        "GaussianMixture": sklearn.mixture.GaussianMixture(2, random_state=0),
+        "GaussianHMM": hmmlearn.hmm.GaussianHMM(2, random_state=0),
+    }
+    models = {name: model.fit(rows) for name, model in made.items()}
+    models["KalmanFilter"] = pykalman.KalmanFilter(n_dim_state=2, n_dim_obs=2).em(rows, n_iter=2)
+    return models, rows
+
+
+def test_models_that_were_made_before_are_pickled_and_copied():
+    models, _ = of_peers()
+    registered = dict(copyreg.dispatch_table)
+    fastem.patch()
+    pickles = {}
+    for name, model in models.items():
+        for version in range(pickle.HIGHEST_PROTOCOL + 1):
+            text = pickle.dumps(model, version)
+            assert b"fastem" not in text
+            pickles[name, version] = text
+            # Its name is that of fastem's class now.
+            assert type(pickle.loads(text)) is getattr(CLASSES[name], name)
+        joblib.dump(model, file := io.BytesIO())
+        file.seek(0)
+        assert type(joblib.load(file)) is getattr(CLASSES[name], name)
+        for twin in (copy.copy(model), copy.deepcopy(model)):
+            assert type(twin) is type(model) and vars(twin).keys() == vars(model).keys()
+        assert (copy.copy(model).__dict__ is not model.__dict__) and not (
+            name == "GaussianMixture" and copy.deepcopy(model).means_ is model.means_
+        )
+    learned = sklearn.mixture.GaussianMixture(2).fit(np.eye(5)).to_sklearn()
+    pickles["GaussianMixture", "sent"] = pickle.dumps(learned)
+    read = pickle.loads(pickles["GaussianHMM", 4]).monitor_
+    fastem.unpatch()
+    assert copyreg.dispatch_table == registered
+    for (name, _), text in pickles.items():
+        assert type(pickle.loads(text)) is type(models[name])
+    before = models["GaussianHMM"].monitor_
+    assert list(read.history) == list(before.history) and read.iter == before.iter
+    assert read.converged == before.converged and before.iter > 0
+
+
+def test_methods_that_are_called_by_the_name_of_the_class():
+    models, rows = of_peers()
+    expected = models["GaussianMixture"].predict(rows)
+    fastem.patch()
+    mixture, chain = sklearn.mixture.GaussianMixture, hmmlearn.hmm.GaussianHMM
+
+    class Mixture(mixture):
+        def __init__(self, n_components=1):
+            mixture.__init__(self, n_components=n_components, random_state=0)
+
+        def _m_step(self, X, log_resp, xp=None):
+            mixture._m_step(self, X, log_resp, xp=xp)
+
+    class Chain(chain):
+        def _do_mstep(self, stats):
+            chain._do_mstep(self, stats)
+
+    class Filter(pykalman.KalmanFilter):
+        def filter(self, X):
+            return pykalman.KalmanFilter.filter(self, X)
+
+    np.testing.assert_array_equal(Mixture(2).fit(rows).predict(rows), expected)
+    np.testing.assert_array_equal(mixture.predict(models["GaussianMixture"], rows), expected)
+    assert Chain(2, random_state=0).fit(rows).score(rows) == pytest.approx(
+        models["GaussianHMM"].score(rows)
+    )
+    assert len(Filter(n_dim_state=2, n_dim_obs=2).filter(rows)) == 2
+    # And fastem's methods for its own objects.
+    ours = mixture(2, random_state=0).fit(rows)
+    np.testing.assert_array_equal(mixture.predict(ours, rows), ours.predict(rows))
+    assert mixture.predict is mixture.predict and mixture.predict.__name__ == "predict"
+
+
+def test_a_model_of_a_class_in_place_travels():
+    rows = np.random.default_rng(3).normal(size=(60, 2))
+    with fastem.patch():
+        model = hmmlearn.hmm.GaussianHMM(2, random_state=0).fit(rows)
+        ours = fastem.GaussianHMM.from_hmmlearn(model)
+        assert type(ours) is fastem.GaussianHMM and ours.score(rows) == model.score(rows)
 
 
 @pytest.mark.parametrize("kind", ["tied", "full", "diag", "spherical"])

@@ -372,23 +372,27 @@ def check_lengths(lengths, n_rows) -> np.ndarray:
     if lengths is None:
         return np.array([n_rows], dtype=np.int64)
     given = np.asarray(lengths)
+    if given.ndim == 0 or (given.ndim == 2 and given.shape[1] == 1):
+        # One number, or a column, as hmmlearn takes them.
+        given = given.reshape(-1)
     if given.ndim != 1 or given.size == 0:
         raise ValueError(
             f"lengths must be a list of the numbers of rows of the sequences; got {lengths!r}."
         )
     if not checks.are_whole(given):
         raise ValueError(f"lengths must be whole numbers; got {lengths!r}.")
-    given = given.astype(np.int64)
     if (given < 1).any():
         number = int(np.argmax(given < 1))
         raise ValueError(
             f"lengths[{number}] is {given[number]}: a sequence has whole steps, one or more."
         )
-    if given.sum() != n_rows:
+    # Each for itself too: the sum of numbers that are too large may be anything.
+    if (given > n_rows).any() or given.sum() != n_rows:
         raise ValueError(
-            f"The lengths sum to {given.sum()}, and X has {n_rows} rows: they must be the same."
+            f"The lengths sum to {sum(map(int, given.tolist()))}, and X has {n_rows} rows: they "
+            "must be the same."
         )
-    return given
+    return given.astype(np.int64)
 
 
 def _check_weights(sample_weight, n_sequences):

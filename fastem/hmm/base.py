@@ -148,7 +148,10 @@ class BaseHMM(EmissionHooks, Estimator):
         values = parameters | emissions.to_values(parameters)
         # Copies, so that changing an attribute changes nothing that was given or is shared.
         shown = {s.attribute: np.array(values[s.name]) for s in Chain.shown + emissions.shown}
-        vars(self).update(shown, _learned=shown)
+        for attribute, value in shown.items():
+            # Not past a subclass, which may have made a property of it.
+            setattr(self, attribute, value)
+        self._learned = shown
         self._keep_told(model.told_dead)
         if model.horizon is not None:
             self.lengths_ = model.horizon

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from .custom import HOOKS
+from .custom import HOOKS, overridden_hooks
 
 __all__ = ["Exchange"]
 
@@ -90,12 +90,16 @@ class Exchange:
                 f"Expected an object of {kind.__module__}.{kind.__name__}; got one of "
                 f"{type(model).__module__}.{type(model).__name__}."
             )
-        own, theirs = vars(model), type(model)
-        changed = [
-            name
-            for name in sorted(HOOKS)
-            if name in own or getattr(theirs, name, None) is not getattr(kind, name, None)
-        ]
+        if isinstance(model, cls):
+            # Of the class that :func:`fastem.patch` has put in the place of hmmlearn's.
+            changed = overridden_hooks(model)
+        else:
+            own, theirs = vars(model), type(model)
+            changed = [
+                name
+                for name in sorted(HOOKS)
+                if name in own or getattr(theirs, name, None) is not getattr(kind, name, None)
+            ]
         if changed:
             raise TypeError(
                 f"{type(model).__name__} overrides {', '.join(changed)}, which would be lost: let "

@@ -102,11 +102,11 @@ class HMMInference:
 
     def predict(self, X, lengths=None, *, cut_off=None) -> np.ndarray:
         """The likeliest state of each row, by the estimator's ``algorithm``."""
-        return self.decode(X, lengths, cut_off=cut_off)[1]
+        return self.decode(X, lengths, **_if_given(cut_off))[1]
 
     def predict_proba(self, X, lengths=None, *, cut_off=None) -> np.ndarray:
         """The probability of each state at each row, (n_rows, n_components)."""
-        return self.score_samples(X, lengths, cut_off=cut_off)[1]
+        return self.score_samples(X, lengths, **_if_given(cut_off))[1]
 
     def filter(self) -> StateFilter:
         """A filter that takes one observation after another.
@@ -192,12 +192,19 @@ class HMMInference:
     def _criterion_parts(self, X, lengths, cut_off):
         """The log-likelihood, the number of free parameters, and that of rows."""
         model = self._used_model()
-        tables = self._tables(model, X, lengths, cut_off)
-        log_likelihood, n_rows = 0.0, 0
-        for table in tables:
-            log_likelihood += model.log_likelihoods(table).sum()
+        is_own = type(self).score is not HMMInference.score
+        log_likelihood = self.score(X, lengths, **_if_given(cut_off)) if is_own else 0.0
+        n_rows = 0
+        for table in self._tables(model, X, lengths, cut_off):
+            if not is_own:
+                log_likelihood += model.log_likelihoods(table).sum()
             n_rows += len(table.X)
         return float(log_likelihood), sum(self._n_free(model).values()), n_rows
+
+
+def _if_given(cut_off):
+    """An argument for a method that a subclass may have overridden with hmmlearn's arguments."""
+    return {} if cut_off is None else {"cut_off": cut_off}
 
 
 def _added_up(results):

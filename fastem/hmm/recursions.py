@@ -25,6 +25,7 @@ __all__ = ["backward", "forward", "likeliest_path", "scaled_backward", "scaled_f
 def forward(startprob, transmat, log_b):
     """The log-likelihood of the sequence, and ``log α``."""
     startprob, transmat, log_b = _arrays(startprob, transmat, log_b)
+    _check_values(log_b, log_b < np.inf, "log-densities", "numbers or minus infinity")
     log_alpha = np.empty(log_b.shape)
     return given_forward(startprob, transmat, log_b, log_alpha), log_alpha
 
@@ -50,6 +51,7 @@ def transition_counts(log_alpha, transmat, log_beta, log_b):
 def scaled_forward(startprob, transmat, b):
     """The log-likelihood, α with rows that sum to one, and what they were multiplied by."""
     startprob, transmat, b = _arrays(startprob, transmat, b)
+    _check_values(b, (b >= 0) & (b < np.inf), "densities", "finite, and not negative")
     alpha, scales = np.empty(b.shape), np.empty(len(b))
     log_likelihood = given_scaled_forward(startprob, transmat, b, alpha, scales)
     if np.isnan(log_likelihood):
@@ -82,6 +84,7 @@ def scaled_transitions(alpha, transmat, beta, b):
 def likeliest_path(startprob, transmat, log_b):
     """The log-probability of the likeliest path, and its states."""
     startprob, transmat, log_b = _arrays(startprob, transmat, log_b)
+    _check_values(log_b, log_b < np.inf, "log-densities", "numbers or minus infinity")
     states = np.empty(len(log_b), dtype=np.int64)
     return given_path(startprob, transmat, log_b, np.empty(log_b.shape), states), states
 
@@ -108,3 +111,13 @@ def _arrays(startprob, transmat, densities, *others):
         if array.shape != densities.shape:
             raise ValueError(f"Shapes differ: {array.shape} and {densities.shape}.")
     return startprob, transmat, densities, *others
+
+
+def _check_values(densities, are_right, what, words):
+    """Raise ``ValueError`` for values that no density has: a hook may have returned anything."""
+    if not are_right.all():
+        row, state = np.argwhere(~are_right)[0].tolist()
+        raise ValueError(
+            f"The {what} of the rows of a sequence must be {words}; of its row {row} in state "
+            f"{state} it is {densities[row, state]}."
+        )

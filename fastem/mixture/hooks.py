@@ -80,32 +80,25 @@ class _PeerSteps(BaseMixture):
     _peer: Any
     _learned_by_peer: tuple[str, ...] = _LEARNED
     _steps: tuple[str, ...] = _OF_LEARNING
-    #: The steps, and other methods that scikit-learn's own ones call, that a class overrides.
-    _own_steps: frozenset[str] = frozenset()
+    #: The steps, and other methods that scikit-learn's own ones call, as they are in this file.
+    _plain_steps: dict[str, Any] = {}  # noqa: RUF012
 
     def __init_subclass__(cls, **keywords):
         super().__init_subclass__(**keywords)
-        first = next(kind for kind in cls.__mro__ if "_peer" in vars(kind))
-        names = (*cls._steps, *_CALLED_BY_OTHERS)
-        cls._own_steps = frozenset(
-            name for name in names if getattr(cls, name) is not getattr(first, name)
-        )
+        if "_peer" in vars(cls):
+            names = (*cls._steps, *_CALLED_BY_OTHERS)
+            cls._plain_steps = {name: getattr(cls, name) for name in names}
 
     def _overridden(self, names) -> list[str]:
         """Which of these steps are not those of this file."""
-        state = vars(self)
-        return [name for name in names if name in self._own_steps or name in state]
+        # Looked for each time, because a class or an object can be given a step later on.
+        kind, state, plain = type(self), vars(self), self._plain_steps
+        # Not ``getattr``, which the type of a class that :func:`fastem.patch` made answers itself.
+        return [n for n in names if n in state or type.__getattribute__(kind, n) is not plain[n]]
 
     def _answers_itself(self):
         """Whether a step of inference is overridden. It is asked before every answer."""
-        state = vars(self)
-        return (
-            (self._own_steps and not self._own_steps.isdisjoint(_OF_INFERENCE))
-            or "_estimate_weighted_log_prob" in state
-            or "_estimate_log_prob" in state
-            or "_estimate_log_weights" in state
-            or "_estimate_log_prob_resp" in state
-        )
+        return bool(self._overridden(_OF_INFERENCE))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -192,7 +185,7 @@ class _PeerSteps(BaseMixture):
     learner.__doc__ = BaseMixture.learner.__doc__
 
     def _check_that_online_learning_sees_all(self):
-        names = self._overridden(self._steps) if self._own_steps else ()
+        names = self._overridden(self._steps)
         if names:
             raise TypeError(
                 f"{type(self).__name__} overrides {', '.join(names)}, which online learning does "
@@ -222,7 +215,7 @@ class _PeerSteps(BaseMixture):
 
     def score(self, X, y=None, sample_weight=None) -> float:
         """The mean log-likelihood of the rows of an array, or of a stream of arrays."""
-        if self._own_steps and "score_samples" in self._own_steps and not is_stream(X):
+        if self._overridden(("score_samples",)) and not is_stream(X):
             log_likelihoods = self.score_samples(X)
             if sample_weight is not None:
                 sample_weight = check_sample_weight(
@@ -403,7 +396,7 @@ class ScikitSteps(_PeerSteps, ScikitMixture):
         The model keeps all their digits: online learning, for instance, goes on with them. Where
         squares of the data are outside the range of float32, it shows them, too.
         """
-        exact = {name: vars(self)[name] for name in (*self._rounded, "precisions_")}
+        exact = {name: getattr(self, name) for name in (*self._rounded, "precisions_")}
         rounded = {name: _in_single(array) for name, array in exact.items()}
         if any(array.dtype != np.float32 for array in rounded.values()):
             return
@@ -413,7 +406,8 @@ class ScikitSteps(_PeerSteps, ScikitMixture):
                 array = np.diagonal(array, axis1=-2, axis2=-1)
             if (array < np.finfo(np.float32).tiny).any():
                 return
-        vars(self).update(rounded)
+        for name, array in rounded.items():
+            setattr(self, name, array)
         self._in_double = np.concatenate([exact[name].ravel() for name in self._rounded])
 
     def _exact(self, name):

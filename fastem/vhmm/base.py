@@ -155,7 +155,9 @@ class BaseVariationalHMM(BaseHMM):
         for one in Chain.shown + emissions.shown:
             if one.attribute in wanted:
                 shown[one.attribute] = np.array(values[one.name])
-        vars(self).update(shown, _learned=shown, evidence_=model.evidence)
+        for attribute, value in shown.items():
+            setattr(self, attribute, value)
+        self._learned, self.evidence_ = shown, model.evidence
         self._keep_told(model.told_dead)
         if model.horizon is not None:
             self.lengths_ = model.horizon

@@ -195,8 +195,25 @@ def test_bad_lengths():
     refused("whole numbers", X, [2.5, 3.5])
     refused("whole numbers", X, ["a", "b"])
     refused("list of the numbers", X, [])
-    refused("list of the numbers", X, 6)
+    refused("list of the numbers", X, [[2, 4]])
+    refused("The lengths sum to 5, and X has 6 rows", X, 5)
     assert_array_equal(as_sequences(X, [2.0, 4.0]).lengths, [2, 4])
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [[2**62] * 3 + [2**62 + 6], [2**63 - 1, 2**63 - 1, 8], [2**64 - 1, 7], [10**19], [1e300, 6.0]],
+    ids=str,
+)
+def test_lengths_whose_sum_is_too_large_for_an_integer(lengths):
+    refused(f"The lengths sum to {sum(map(int, lengths))}, and X has 6 rows", np.zeros((6, 2)), lengths)
+
+
+def test_lengths_as_hmmlearn_takes_them():
+    X = np.zeros((6, 2))
+    assert_array_equal(as_sequences(X, 6).lengths, [6])
+    assert_array_equal(as_sequences(X, np.int64(6)).lengths, [6])
+    assert_array_equal(as_sequences(X, np.array([[2], [4]])).lengths, [2, 4])
 
 
 def test_bad_sequences():

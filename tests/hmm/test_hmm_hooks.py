@@ -173,6 +173,85 @@ def test_densities_of_a_wrong_shape():
         model.score(np.zeros((3, 1)))
 
 
+@pytest.mark.parametrize("implementation", ["log", "scaling"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("base", [BaseHMM, fastem.hmm.GaussianHMM])
+def test_densities_that_are_no_numbers_are_named(base, value, implementation):
+    class Spoiled(laplace_class(BaseHMM) if base is BaseHMM else base):
+        at = None
+
+        def _compute_log_likelihood(self, X):
+            found = super()._compute_log_likelihood(X)
+            if self.at is not None:
+                found[self.at] = value
+            return found
+
+    X = data("GaussianHMM")[:, :1]
+    model = Spoiled(2, random_state=0, implementation=implementation).fit(X, LENGTHS)
+    model.at = 0, 1
+    words = f"its row 0 in state 1 it is {value}"
+    calls = [model.fit, model.score, model.predict_proba, model.score_samples]
+    for call in calls if implementation == "scaling" else [*calls, model.predict, model.decode]:
+        with pytest.raises(ValueError, match=words):
+            call(X, LENGTHS)
+
+
+@pytest.mark.parametrize("module", [hmmlearn.hmm, fastem.hmm], ids=["hmmlearn", "fastem"])
+def test_public_methods_with_the_arguments_of_hmmlearn(module):
+    class Own(module.GaussianHMM):
+        calls = ()
+
+        def score_samples(self, X, lengths=None):
+            self.calls += ("score_samples",)
+            return super().score_samples(X, lengths)
+
+        def decode(self, X, lengths=None, algorithm=None):
+            self.calls += ("decode",)
+            return super().decode(X, lengths, algorithm)
+
+        def score(self, X, lengths=None):
+            self.calls += ("score",)
+            return super().score(X, lengths) - 1000.0
+
+    X = data("GaussianHMM")
+    model, plain = (
+        kind(2, random_state=0).fit(X, LENGTHS) for kind in (Own, module.GaussianHMM)
+    )
+    assert_array_equal(model.predict(X, LENGTHS), plain.predict(X, LENGTHS))
+    assert_array_equal(model.predict_proba(X, LENGTHS), plain.predict_proba(X, LENGTHS))
+    assert set(model.calls) == {"decode", "score_samples"}
+    for name in ("aic", "bic"):
+        found, expected = (getattr(one, name)(X, LENGTHS) for one in (model, plain))
+        assert found == pytest.approx(expected + 2000.0)
+
+
+@pytest.mark.parametrize("module", [hmmlearn.hmm, fastem.hmm], ids=["hmmlearn", "fastem"])
+def test_parameters_that_are_properties(module):
+    class Shared(module.GaussianHMM):
+        @property
+        def transmat_(self):
+            return self.kept
+
+        @transmat_.setter
+        def transmat_(self, transmat):
+            self.kept = np.asarray(transmat)
+
+    X = data("GaussianHMM")
+    model, plain = (
+        kind(2, random_state=0).fit(X, LENGTHS) for kind in (Shared, module.GaussianHMM)
+    )
+    assert_array_equal(model.kept, plain.transmat_)
+    assert model.score(X, LENGTHS) == plain.score(X, LENGTHS)
+
+
+@pytest.mark.parametrize("module", [hmmlearn.hmm, fastem.hmm], ids=["hmmlearn", "fastem"])
+def test_lengths_as_a_number_or_a_column(module):
+    X = data("GaussianHMM")
+    model = module.GaussianHMM(2, random_state=0).fit(X, len(X))
+    assert model.score(X, len(X)) == model.score(X)
+    assert model.score(X, np.array(LENGTHS)[:, None]) == model.score(X, LENGTHS)
+
+
 def test_an_impossible_sequence_is_named():
     class Impossible(laplace_class(BaseHMM)):
         def _compute_log_likelihood(self, X):

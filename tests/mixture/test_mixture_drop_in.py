@@ -226,6 +226,50 @@ def test_each_step_alone(step):
 
 
 @pytest.mark.parametrize("base", [GaussianMixture, Scikit])
+@pytest.mark.parametrize("step", STEPS)
+def test_a_class_that_is_given_a_step_later_on(monkeypatch, base, step):
+    class Later(base):
+        pass
+
+    settings = {"n_components": 3, "random_state": 0, "reg_covar": 1e-2}
+    plain = base(**settings).fit(X)
+    for kind in (Later, base):
+        calls = []
+
+        def counted(self, *arguments, _step=getattr(kind, step), _calls=calls, **keywords):
+            _calls.append(step)
+            return _step(self, *arguments, **keywords)
+
+        before = Later(**settings).fit(X)
+        monkeypatch.setattr(kind, step, counted)
+        assert_same_fit(kind(**settings).fit(X), plain)
+        assert calls
+        del calls[:]
+        before.predict(X)
+        assert bool(calls) == (step in ("_estimate_log_prob", "_estimate_log_weights",
+                                        "_estimate_weighted_log_prob"))  # fmt: skip
+        monkeypatch.undo()
+
+
+@pytest.mark.parametrize("base", [GaussianMixture, Scikit])
+def test_a_parameter_that_is_a_property(base):
+    class Shared(base):
+        @property
+        def means_(self):
+            return self.kept
+
+        @means_.setter
+        def means_(self, means):
+            self.kept = means
+
+    for rows in (X, X.astype(np.float32)):
+        model, plain = (kind(3, random_state=0).fit(rows) for kind in (Shared, base))
+        assert model.kept.dtype == plain.means_.dtype == rows.dtype
+        np.testing.assert_array_equal(model.means_, plain.means_)
+        np.testing.assert_array_equal(model.score_samples(rows), plain.score_samples(rows))
+
+
+@pytest.mark.parametrize("base", [GaussianMixture, Scikit])
 def test_a_step_of_ones_own_is_what_counts(base):
     class EqualWeights(base):
         def _m_step(self, X, log_resp, xp=None):
