@@ -222,7 +222,12 @@ def _made(ours, original):
 
         def __getattribute__(cls, name):
             value = super().__getattribute__(name)
-            if made and cls is made[0] and type(value) is types.FunctionType and hasattr(original, name):
+            if (
+                made
+                and cls is made[0]
+                and type(value) is types.FunctionType
+                and hasattr(original, name)
+            ):
                 return either(name, value)
             return value
 

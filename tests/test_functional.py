@@ -454,7 +454,7 @@ def test_bad_input_is_refused(recursion, lengths):
     refuses(r"lengths\[1\] is 0", x, start, matrix, lengths=[10, 0])
     refuses(r"lengths\[0\] is -1", x, start, matrix, lengths=[-1, 11])
     refuses("whole numbers", x, start, matrix, lengths=[4.5, 5.5])
-    refuses("list of the numbers of rows", x, start, matrix, lengths=[[10]])
+    refuses("list of the numbers of rows", x, start, matrix, lengths=[[4, 6]])
 
 
 def test_bad_numbers_of_samples():
@@ -764,3 +764,15 @@ def test_the_examples_of_the_documentation(name):
     said = []
     for test in tests:
         assert doctest.DocTestRunner().run(test, out=said.append).failed == 0, "".join(said)
+
+
+@pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
+@pytest.mark.parametrize("exponent", [-1000, -600, 600, 1015])
+def test_moments_of_responsibilities_of_any_size(kind, exponent):
+    rng = np.random.default_rng(0)
+    X, responsibilities = rng.normal(size=(20, 2)), rng.integers(1, 9, size=(20, 3)) / 8.0
+    plain = functional.weighted_moments(X, responsibilities, kind)
+    scaled = functional.weighted_moments(X, np.ldexp(responsibilities, exponent), kind)
+    np.testing.assert_array_equal(scaled.mass, np.ldexp(plain.mass, exponent))
+    for found, expected in zip(scaled[1:], plain[1:], strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-14)

@@ -68,6 +68,12 @@ def compound_dirichlet_mle(
     ValueError
         If values are no counts.
 
+    Notes
+    -----
+    Where counts vary no more than those of one multinomial, as in a single document, the likelihood
+    rises with the precision ``Σ α`` without end, and what comes back is large. Empty documents say
+    nothing about the parameters.
+
     Examples
     --------
     >>> import numpy as np

@@ -8,7 +8,7 @@ from numbers import Integral, Real
 from typing import Self
 
 import numpy as np
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import validate_data
 
 from .. import checks
@@ -276,6 +276,14 @@ class BaseHMM(EmissionHooks, Estimator):
         if self._are_plain_rows(X, reset=reset, most=np.inf):
             if reset:
                 self._set_columns(X)
+        elif not reset and isinstance(X, np.ndarray) and hasattr(self, "feature_names_in_"):
+            # hmmlearn, which knows no names of columns, does not warn of arrays without names.
+            X = check_array(X, ensure_all_finite=False)
+            if X.shape[1] != self.n_features_in_:
+                raise ValueError(
+                    f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
+                    f"{self.n_features_in_} features as input."
+                )
         else:
             X = validate_data(self, X, reset=reset, dtype="numeric", ensure_all_finite=False)
         if table.cut_off is not None and table.cut_off.any() and self.absorbing is None:

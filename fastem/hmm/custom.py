@@ -45,13 +45,13 @@ HOOKS = frozenset({
     "_accumulate_sufficient_statistics_scaling", "_needs_sufficient_statistics_for_mean",
     "_needs_sufficient_statistics_for_covars", "_get_n_fit_scalars_per_param", "_do_estep",
     "_do_mstep", "_estep_begin", "_compute_lower_bound", "_fit_log", "_fit_scaling",
-    "_compute_posteriors_log", "_compute_posteriors_scaling", "_decode_viterbi",
+    "_compute_posteriors_log", "_compute_posteriors_scaling", "_decode_viterbi", "_decode_map",
     # Of variational models.
     "_compute_subnorm_likelihood", "_compute_subnorm_log_likelihood",
 })  # fmt: skip
 
 #: Methods of hmmlearn's that nothing here calls.
-_NOT_CALLED = frozenset({"_score", "_score_log", "_score_scaling", "_decode_map"})
+_NOT_CALLED = frozenset({"_score", "_score_log", "_score_scaling"})
 
 _NAMES = tuple(sorted(HOOKS | _NOT_CALLED))
 
@@ -166,9 +166,15 @@ class HookedModel:
 
     def decode(self, table) -> tuple[np.ndarray, np.ndarray]:
         """The likeliest path of each sequence: its log-probability, and the states of all rows."""
-        found = [self.estimator._decode_viterbi(X) for X in table.split()]
-        scores, paths = zip(*found, strict=True)
-        return np.array(scores), np.concatenate(paths)
+        return self._decoded(self.estimator._decode_viterbi, table)
+
+    def decode_rows(self, table) -> tuple[np.ndarray, np.ndarray]:
+        """The likeliest state of each row, and for each sequence the sum of what they score."""
+        return self._decoded(self.estimator._decode_map, table)
+
+    def _decoded(self, decode, table):
+        scores, states = zip(*map(decode, table.split()), strict=True)
+        return np.array(scores), np.concatenate(states)
 
 
 class BaseHMM(HMMInference, BaseEstimator):
@@ -379,6 +385,9 @@ class BaseHMM(HMMInference, BaseEstimator):
     def _set_width(self, model):
         """Hooks see data of any width."""
 
+    def _decodes_each_row_itself(self):
+        return "_decode_map" in overridden_hooks(self)
+
     def _chain(self) -> Chain:
         return Chain(self.n_components, (), self.startprob_prior, self.transmat_prior)
 
@@ -536,6 +545,11 @@ class BaseHMM(HMMInference, BaseEstimator):
     def _decode_viterbi(self, X):
         """The log-probability of the likeliest path of a sequence, and its states."""
         return recursions.likeliest_path(self.startprob_, self.transmat_, self._log_densities(X))
+
+    def _decode_map(self, X):
+        """The sum of the probabilities of the likeliest state of each row, and these states."""
+        posteriors = self.score_samples(X)[1]
+        return posteriors.max(axis=1).sum(), posteriors.argmax(axis=1)
 
     # Hooks: learning ---------------------------------------------------------------------------
 

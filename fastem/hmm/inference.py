@@ -40,6 +40,8 @@ class HMMInference:
         tables = self._tables(model, X, lengths, cut_off)
         if what == "paths":
             return map(model.decode, tables)
+        if what == "states":
+            return map(model.decode_rows, tables)
         return (model.infer(table, posteriors=what == "posteriors") for table in tables)
 
     def score(self, X, lengths=None, *, cut_off=None) -> float:
@@ -95,10 +97,17 @@ class HMMInference:
             raise ValueError(f"Unknown decoder {algorithm!r}: it is 'viterbi' or 'map'.")
         if algorithm == "viterbi":
             return _added_up(self._found("paths", X, lengths, cut_off))
+        if self._decodes_each_row_itself():
+            log_prob, states = _added_up(self._found("states", X, lengths, cut_off))
+            return np.float64(log_prob), states
         found = self._found("posteriors", X, lengths, cut_off)
         log_prob, states = _added_up((rows.max(axis=1), rows.argmax(axis=1)) for _, rows in found)
         # A NumPy number, as hmmlearn has it: programs call its methods.
         return np.float64(log_prob), states
+
+    def _decodes_each_row_itself(self):
+        """Whether a subclass says which state of each row is the likeliest."""
+        return False
 
     def predict(self, X, lengths=None, *, cut_off=None) -> np.ndarray:
         """The likeliest state of each row, by the estimator's ``algorithm``."""

@@ -273,6 +273,8 @@ def is_one_row(X) -> bool:
 
 def _rows(X, name, n_columns):
     masked = np.ma.isMaskedArray(X)
+    if np.iscomplexobj(X):
+        raise ValueError(f"{name} has complex numbers; observations must be real.")
     try:
         rows = np.array(X.data, dtype=float) if masked else np.asarray(X, dtype=float)
     except (TypeError, ValueError) as error:

@@ -246,6 +246,18 @@ initial_state_covariance_ : ndarray
     _stream_batch = 100
     _learns_sequences = True
 
+    #: Private methods of pykalman's that subclasses may override there.
+    _not_called = ("_initialize_parameters", "_parse_observations")
+
+    def __init_subclass__(cls, **keywords):
+        super().__init_subclass__(**keywords)
+        for name in cls._not_called:
+            if not getattr(vars(cls).get(name), "__module__", "fastem.").startswith("fastem."):
+                raise TypeError(
+                    f"{cls.__name__} overrides {name} of pykalman's, which fastem does not call. "
+                    "Override public methods, or derive the class from pykalman.KalmanFilter."
+                )
+
     def __init__(
         self, transition_matrices=None, observation_matrices=None, transition_covariance=None,
         observation_covariance=None, transition_offsets=None, observation_offsets=None,

@@ -16,6 +16,9 @@ from .model import MixtureModel
 __all__ = ["ExpectedComponents", "WeightedMoments", "gaussian_log_densities", "gmm_e_step",
            "weighted_moments"]  # fmt: skip
 
+#: Responsibilities whose largest is a larger power of two, or the reciprocal of one, are scaled.
+_FAR_FROM_ONE = 500
+
 
 class ExpectedComponents(NamedTuple):
     """What :func:`gmm_e_step` returns."""
@@ -176,6 +179,10 @@ def weighted_moments(
         )
     if not given.any():
         raise ValueError("The responsibilities are all zero: there is nothing to sum.")
+    # Numbers whose reciprocals or sums overflow are brought near one, without a rounding.
+    exponent = np.frexp(given.max())[1]
+    exponent = exponent if abs(exponent) > _FAR_FROM_ONE else 0
+    given = np.ldexp(given, -exponent) if exponent else given
     family = Gaussian(covariance_type, reg_covar)
     # Sums are taken about a point, which costs no digits if it is among the rows.
     centers = np.tile(np.asarray(X[: 2**16], dtype=float).mean(axis=0), (given.shape[1], 1))
@@ -183,7 +190,7 @@ def weighted_moments(
     statistics = model.expect_given(Table(X), lambda start, stop: given[start:stop])
     total = given.sum()
     moments = statistics["moments"]
-    mass = moments.mass * total
+    mass = np.ldexp(moments.mass * total, exponent)
     with np.errstate(invalid="ignore", divide="ignore"):
         absent = np.where(mass > 0, 0.0, np.nan)
         means = moments.mean + absent[:, None]

@@ -192,6 +192,12 @@ class _PeerSteps(BaseMixture):
                 "not call. Use fit, or a class that does not override it."
             )
 
+    def _set_iterations(self, log_likelihoods, *, converged):
+        super()._set_iterations(log_likelihoods, converged=converged)
+        # NumPy numbers, as scikit-learn has them: programs call their methods.
+        self.lower_bounds_ = [np.float64(bound) for bound in self.lower_bounds_]
+        self.lower_bound_ = np.float64(self.lower_bound_)
+
     # Using the model ---------------------------------------------------------------------------
 
     def _labels(self, X):
@@ -261,6 +267,10 @@ class _PeerSteps(BaseMixture):
             for name in self._learned_by_peer:
                 if name in shown:
                     setattr(peer, name, _copied(shown[name]))
+            for name in self._parameter_attributes():
+                # Lists that were set by hand are arrays there.
+                if isinstance(getattr(peer, name), list):
+                    setattr(peer, name, np.asarray(getattr(peer, name)))
         return peer
 
     def _whole(self) -> dict:
@@ -577,8 +587,8 @@ def _in_single(values):
 
 
 def _number(value):
-    """A number, or the only one of an array, as a float."""
-    return float(np.ravel(value)[0])
+    """A number, or the only one of an array."""
+    return np.float64(np.ravel(value)[0])
 
 
 def _copied(value):

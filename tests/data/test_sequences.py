@@ -206,7 +206,9 @@ def test_bad_lengths():
     ids=str,
 )
 def test_lengths_whose_sum_is_too_large_for_an_integer(lengths):
-    refused(f"The lengths sum to {sum(map(int, lengths))}, and X has 6 rows", np.zeros((6, 2)), lengths)
+    refused(
+        f"The lengths sum to {sum(map(int, lengths))}, and X has 6 rows", np.zeros((6, 2)), lengths
+    )
 
 
 def test_lengths_as_hmmlearn_takes_them():

@@ -6,6 +6,7 @@ import warnings
 import hmmlearn.base
 import hmmlearn.hmm
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats as scipy_stats
@@ -177,7 +178,9 @@ def test_densities_of_a_wrong_shape():
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize("base", [BaseHMM, fastem.hmm.GaussianHMM])
 def test_densities_that_are_no_numbers_are_named(base, value, implementation):
-    class Spoiled(laplace_class(BaseHMM) if base is BaseHMM else base):
+    custom = base is BaseHMM
+
+    class Spoiled(laplace_class(BaseHMM) if custom else base):
         at = None
 
         def _compute_log_likelihood(self, X):
@@ -187,7 +190,8 @@ def test_densities_that_are_no_numbers_are_named(base, value, implementation):
             return found
 
     X = data("GaussianHMM")[:, :1]
-    model = Spoiled(2, random_state=0, implementation=implementation).fit(X, LENGTHS)
+    settings = {"random_state": 0, "implementation": implementation, **(LETTERS if custom else {})}
+    model = Spoiled(2, **settings).fit(X, LENGTHS)
     model.at = 0, 1
     words = f"its row 0 in state 1 it is {value}"
     calls = [model.fit, model.score, model.predict_proba, model.score_samples]
@@ -214,9 +218,7 @@ def test_public_methods_with_the_arguments_of_hmmlearn(module):
             return super().score(X, lengths) - 1000.0
 
     X = data("GaussianHMM")
-    model, plain = (
-        kind(2, random_state=0).fit(X, LENGTHS) for kind in (Own, module.GaussianHMM)
-    )
+    model, plain = (kind(2, random_state=0).fit(X, LENGTHS) for kind in (Own, module.GaussianHMM))
     assert_array_equal(model.predict(X, LENGTHS), plain.predict(X, LENGTHS))
     assert_array_equal(model.predict_proba(X, LENGTHS), plain.predict_proba(X, LENGTHS))
     assert set(model.calls) == {"decode", "score_samples"}
@@ -242,6 +244,31 @@ def test_parameters_that_are_properties(module):
     )
     assert_array_equal(model.kept, plain.transmat_)
     assert model.score(X, LENGTHS) == plain.score(X, LENGTHS)
+
+
+@pytest.mark.parametrize("module", [hmmlearn.hmm, fastem.hmm], ids=["hmmlearn", "fastem"])
+def test_the_likeliest_states_by_a_hook_of_ones_own(module):
+    class Own(module.GaussianHMM):
+        def _decode_map(self, X):
+            return 1.5, super()._decode_map(X)[1]
+
+    X = data("GaussianHMM")
+    settings = {"n_components": 2, "random_state": 0, "algorithm": "map"}
+    model, plain = (kind(**settings).fit(X, LENGTHS) for kind in (Own, module.GaussianHMM))
+    score, states = model.decode(X, LENGTHS)
+    assert score == 1.5 * len(LENGTHS)
+    assert_array_equal(states, plain.predict(X, LENGTHS))
+
+
+def test_arrays_without_names_after_a_data_frame():
+    X = data("GaussianHMM")
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    model = fastem.hmm.GaussianHMM(2, random_state=0).fit(frame)
+    assert_array_equal(model.predict(X), model.predict(frame))
+    with pytest.raises(ValueError, match="X has 1 features, but GaussianHMM is expecting 2"):
+        model.predict(X[:, :1])
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(frame[["b", "a"]])
 
 
 @pytest.mark.parametrize("module", [hmmlearn.hmm, fastem.hmm], ids=["hmmlearn", "fastem"])

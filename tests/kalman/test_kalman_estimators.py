@@ -543,3 +543,16 @@ def test_a_fit_without_iterations_knows_no_lengths():
     assert kf.lengths_.lengths.tolist() == [8]
     kf.set_params(max_iter=0).fit(X[:, :3])
     assert not hasattr(kf, "lengths_")
+
+
+@pytest.mark.parametrize("name", ["_initialize_parameters", "_parse_observations"])
+def test_private_methods_of_pykalman_are_not_overridden_in_silence(name):
+    with pytest.raises(TypeError, match=f"Own overrides {name} of pykalman's"):
+        type("Own", (fastem.KalmanFilter,), {name: lambda self: None})
+    type("Own", (fastem.KalmanFilter,), {"filter": lambda self: None})
+
+
+def test_complex_observations_are_refused():
+    for X in (GOOD + 0j, list(GOOD + 0j)):
+        with pytest.raises(ValueError, match="complex"):
+            fastem.KalmanFilter().smooth(X)

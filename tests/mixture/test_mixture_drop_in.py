@@ -231,17 +231,19 @@ def test_a_class_that_is_given_a_step_later_on(monkeypatch, base, step):
     class Later(base):
         pass
 
+    def counted(original, calls):
+        def called(self, *arguments, **keywords):
+            calls.append(step)
+            return original(self, *arguments, **keywords)
+
+        return called
+
     settings = {"n_components": 3, "random_state": 0, "reg_covar": 1e-2}
     plain = base(**settings).fit(X)
     for kind in (Later, base):
         calls = []
-
-        def counted(self, *arguments, _step=getattr(kind, step), _calls=calls, **keywords):
-            _calls.append(step)
-            return _step(self, *arguments, **keywords)
-
         before = Later(**settings).fit(X)
-        monkeypatch.setattr(kind, step, counted)
+        monkeypatch.setattr(kind, step, counted(getattr(kind, step), calls))
         assert_same_fit(kind(**settings).fit(X), plain)
         assert calls
         del calls[:]
@@ -674,3 +676,18 @@ def test_export_to_onnx(kind):
     labels, probabilities = session.run(None, {session.get_inputs()[0].name: rows})[:2]
     np.testing.assert_array_equal(labels.ravel(), model.predict(X))
     np.testing.assert_allclose(probabilities, model.predict_proba(X), atol=1e-3)
+
+
+def test_lists_that_were_set_go_to_scikit_learn_as_arrays():
+    model = GaussianMixture(2)
+    model.weights_, model.means_ = [0.5, 0.5], [[0.0, 0.0], [1.0, 1.0]]
+    model.covariances_ = [np.eye(2).tolist()] * 2
+    sent = model.to_sklearn()
+    assert sent.sample(3)[0].shape == (3, 2)
+    np.testing.assert_array_equal(sent.covariances_, [np.eye(2)] * 2)
+
+
+def test_bounds_have_the_methods_of_numpy():
+    model = GaussianMixture(2, random_state=0).fit(X)
+    for bound in (model.lower_bound_, *model.lower_bounds_):
+        assert bound.round(2) == round(float(bound), 2)
