@@ -24,7 +24,7 @@ plt.show()
 # The cycle
 # ---------
 #
-# States are labelled by their mean count.
+# States are labeled by their mean count.
 
 labels = [f"{rate:.0f}" for rate in model.lambdas_[:, 0]]
 figure, axes = plt.subplots(figsize=(6.0, 5.0), layout="constrained")

@@ -314,7 +314,7 @@ def _symmetric(covariances):
     """Covariances that were computed in float32 by others, without what rounding left in them."""
     others = np.swapaxes(covariances, -1, -2)
     scale = np.sqrt(np.abs(np.diagonal(covariances, axis1=-2, axis2=-1)))
-    # Far from the origin, their squares have cancelled.
+    # Far from the origin, their squares have canceled.
     allowed = 0.05 * scale[..., None] * scale[..., None, :]
     is_rounding = (np.abs(covariances - others) <= allowed).all()
     return 0.5 * (covariances + others) if is_rounding else covariances
