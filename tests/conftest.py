@@ -1,6 +1,16 @@
 """Options of the test run."""
 
 import random
+import signal
+import threading
+
+# Where a shell started the run in the background, interrupts are ignored, by processes that tests
+# start too.
+if (
+    threading.current_thread() is threading.main_thread()
+    and signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser):
