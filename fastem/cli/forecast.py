@@ -41,7 +41,7 @@ def _run(options):
     import numpy as np
 
     from .models import kind_of
-    from .output import write
+    from .output import Output
     from .use import column_names, read_both
 
     if options.steps < 1:
@@ -58,33 +58,36 @@ def _run(options):
     names = column_names(data.names, data.X.shape[1])
     ahead = _of_kalman if kind == "kalman" else _of_hmm
     parts = [ahead(model, X, names, options) for X in data.sequences()]
-    columns = {}
+    output = Output()
     if data.labels is not None:
-        columns[options.group] = np.repeat(data.labels, options.steps)
+        output.add(options.group, np.repeat(data.labels, options.steps), of_data=True)
     elif len(parts) > 1:
-        columns["sequence"] = np.repeat(np.arange(len(parts)), options.steps)
-    columns["step"] = np.tile(np.arange(1, options.steps + 1), len(parts))
-    for name in parts[0]:
-        columns[name] = np.concatenate([part[name] for part in parts])
-    write(columns, options.out)
+        output.add("sequence", np.repeat(np.arange(len(parts)), options.steps))
+    output.add("step", np.tile(np.arange(1, options.steps + 1), len(parts)))
+    for of_all in zip(*parts, strict=True):
+        name, _, of_data = of_all[0]
+        output.add(name, np.concatenate([values for _, values, _ in of_all]), of_data=of_data)
+    output.write(options.out)
 
 
 def _of_kalman(model, X, names, options):
+    """Names, values, and whether the name is that of a column of the data."""
     import numpy as np
     from scipy.special import ndtri
 
     means, covariances = model.forecast([X], options.steps)
     width = ndtri(0.5 + options.level / 2)
-    columns = {}
+    columns = []
     for number, name in enumerate(names):
         mean, deviation = means[:, number], np.sqrt(covariances[:, number, number])
-        columns[name] = mean
-        columns[f"{name}_lower"] = mean - width * deviation
-        columns[f"{name}_upper"] = mean + width * deviation
+        columns.append((name, mean, True))
+        columns.append((f"{name}_lower", mean - width * deviation, False))
+        columns.append((f"{name}_upper", mean + width * deviation, False))
     return columns
 
 
 def _of_hmm(model, X, names, options):
+    """As :func:`_of_kalman`."""
     import numpy as np
 
     # The last smoothed state is the filtered one.
@@ -94,11 +97,11 @@ def _of_hmm(model, X, names, options):
         state = state @ model.transmat_
         states.append(state)
     states = np.array(states)
-    columns = {f"p{n}": states[:, n] for n in range(states.shape[1])}
+    columns = [(f"p{n}", states[:, n], False) for n in range(states.shape[1])]
     tails = (1 - options.level) / 2, (1 + options.level) / 2
     if hasattr(model, "emissionprob_") and np.ndim(model.emissionprob_) == 2 and len(names) == 1:
         categories = states @ model.emissionprob_
-        return columns | {f"{names[0]}={n}": p for n, p in enumerate(categories.T)}
+        return columns + [(f"{names[0]}={n}", p, False) for n, p in enumerate(categories.T)]
     if hasattr(model, "lambdas_"):
         means, quantile = np.asarray(model.lambdas_), _poisson_quantile
         others = means
@@ -113,11 +116,10 @@ def _of_hmm(model, X, names, options):
         )
     for number, name in enumerate(names):
         mean, other = means[:, number], others[:, number]
-        columns[name] = states @ mean
+        columns.append((name, states @ mean, True))
         for end, level in zip(("lower", "upper"), tails, strict=True):
-            columns[f"{name}_{end}"] = np.array(
-                [quantile(weights, mean, other, level) for weights in states]
-            )
+            bounds = np.array([quantile(weights, mean, other, level) for weights in states])
+            columns.append((f"{name}_{end}", bounds, False))
     return columns
 
 

@@ -117,8 +117,7 @@ def _divergence(options):
     if len(options.models) < 2:
         raise Usage("two models or more are needed.")
 
-    from .output import check_out, columns_of, write
-    from .use import write_number
+    from .output import Output, check_out, write_number
 
     check_out(options.out)
     models = _loaded(options.models)
@@ -128,7 +127,8 @@ def _divergence(options):
     import fastem
 
     if len(models) == 2:
-        write_number(fastem.divergence(*models, align=options.align), options)
+        number = fastem.divergence(*models, align=options.align)
+        write_number("divergence", number, options.out)
         return
     table = np.array([
         [0.0 if one is other else fastem.divergence(one, other, align=options.align)
@@ -138,4 +138,7 @@ def _divergence(options):
     names = [str(path) for path in options.models]
     if len(set(names)) < len(names):
         names = [f"{number}:{name}" for number, name in enumerate(names)]
-    write({"model": names, **columns_of(table, names)}, options.out)
+    output = Output()
+    output.add("model", names)
+    output.add_all(table, names, of_data=True)
+    output.write(options.out)

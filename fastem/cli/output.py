@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from .errors import Failure, Usage
 from .tables import format_of
 
-__all__ = ["check_out", "columns_of", "write"]
+__all__ = ["Output", "check_out", "write_number"]
 
 
 def check_out(path: Path | None) -> None:
@@ -30,12 +31,47 @@ def check_out(path: Path | None) -> None:
         _pyarrow()
 
 
-def columns_of(array, names) -> dict:
-    """The columns of an array, by name."""
-    return {name: array[:, number] for number, name in enumerate(names)}
+class Output:
+    """Columns for a table, in order. Those of the data keep their names, and others make way."""
+
+    def __init__(self):
+        self._columns: list[tuple[str, Any]] = []
+        self._are_of_data: list[bool] = []
+
+    def add(self, name, values, *, of_data=False):
+        """One more column; ``of_data`` if it has the name of a column of the data."""
+        self._columns.append((name, values))
+        self._are_of_data.append(of_data)
+
+    def add_all(self, array, names, *, of_data=False):
+        """The columns of an array."""
+        for number, name in enumerate(names):
+            self.add(name, array[:, number], of_data=of_data)
+
+    def write(self, path: Path | None) -> None:
+        """Write the table; a name that is taken is followed by underscores."""
+        names = [name for name, _ in self._columns]
+        taken = set()
+        # Columns of the data come first.
+        for number in sorted(range(len(names)), key=lambda n: not self._are_of_data[n]):
+            while names[number] in taken:
+                names[number] += "_"
+            taken.add(names[number])
+        _write({name: v for name, (_, v) in zip(names, self._columns, strict=True)}, path)
 
 
-def write(columns: dict, path: Path | None) -> None:
+def write_number(name: str, number, path: Path | None) -> None:
+    """Write a single number: alone to text, and as a column of a name to other files."""
+    text = f"{float(number)!r}\n"
+    if path is None:
+        sys.stdout.write(text)
+    elif format_of(str(path)) in ("csv", "tsv"):
+        path.write_text(text, encoding="utf-8")
+    else:
+        _write({name: [float(number)]}, path)
+
+
+def _write(columns: dict, path: Path | None) -> None:
     """Write columns of equal length, by name, to a file, or as CSV to standard output."""
     kind = "csv" if path is None else format_of(str(path))
     if kind in ("csv", "tsv"):

@@ -92,21 +92,25 @@ def _score(options):
     import numpy as np
 
     from .models import kind_of
-    from .output import write
+    from .output import Output, write_number
 
     model, data = read_both(options)
     if not options.each and kind_of(model) not in ("hmm", "vhmm"):
-        write_number(model.score(data.X, **data.given()), options)
+        number = model.score(data.X, **data.given())
+        write_number("log_likelihood", number, options.out)
         return
     given = data.given(weights=False)
     by_sequence = hasattr(model, "score_sequences")
     each = (model.score_sequences if by_sequence else model.score_samples)(data.X, **given)
     if not options.each:
         # hmmlearn's interface has the sum.
-        write_number(np.average(each, weights=data.weights), options)
+        write_number("log_likelihood", np.average(each, weights=data.weights), options.out)
         return
-    columns = {} if data.labels is None else {options.group: data.labels}
-    write({**columns, "log_likelihood": each}, options.out)
+    output = Output()
+    if data.labels is not None:
+        output.add(options.group, data.labels, of_data=True)
+    output.add("log_likelihood", each)
+    output.write(options.out)
 
 
 def read_both(options):
@@ -122,45 +126,37 @@ def read_both(options):
     return without_names(model), given
 
 
-def write_number(number, options):
-    """A single number to standard output or a file."""
-    if options.out is None:
-        print(repr(float(number)))
-    else:
-        options.out.write_text(f"{float(number)!r}\n", encoding="utf-8")
-
-
 def _predict(options):
     from .models import kind_of
-    from .output import columns_of, write
+    from .output import Output
 
     model, data = read_both(options)
     kind = kind_of(model)
     if kind != "kalman" and (options.of or options.filtered):
         raise Usage("--of and --filtered are for Kalman filters.")
-    labels = data.row_labels
+    of_rows = kind != "mixture_of_models"
+    output = Output()
+    labels = data.row_labels if of_rows else data.labels
+    if labels is not None:
+        output.add(options.group, labels, of_data=True)
     if kind == "kalman":
         if options.proba:
             raise Usage("--proba: a Kalman filter has no labels.")
-        columns = _of_kalman(model, data, options)
+        _add_of_kalman(output, model, data, options)
     elif kind == "dirichlet":
         if options.proba or not hasattr(model, "transform"):
             raise Usage(f"a {type(model).__name__} has no labels.")
         shares = model.transform(data.X)
-        columns = columns_of(shares, column_names(data.names, shares.shape[1]))
+        output.add_all(shares, column_names(data.names, shares.shape[1]), of_data=True)
     else:
         method = model.predict_proba if options.proba else model.predict
         found = method(data.X, **data.given(weights=False))
-        if len(found) == data.X.shape[0] and kind != "mixture_of_models":
-            found = data.in_order(found)
+        found = data.in_order(found) if of_rows else found
+        if options.proba:
+            output.add_all(found, [f"p{n}" for n in range(found.shape[1])])
         else:
-            labels = data.labels
-        columns = (
-            columns_of(found, [f"p{n}" for n in range(found.shape[1])])
-            if options.proba else {"label": found}
-        )  # fmt: skip
-    group = {} if labels is None else {options.group: labels}
-    write({**group, **columns}, options.out)
+            output.add("label", found)
+    output.write(options.out)
 
 
 def column_names(names, n_columns) -> list[str]:
@@ -168,14 +164,15 @@ def column_names(names, n_columns) -> list[str]:
     return [f"x{n}" for n in range(n_columns)] if names is None else list(names)
 
 
-def _of_kalman(model, data, options):
+def _add_of_kalman(output, model, data, options):
     """Means and standard deviations of states or observations."""
     import numpy as np
 
     infer = model.filter if options.filtered else model.smooth
     means, covariances = infer(data.sequences())
     names = [f"state{n}" for n in range(means[0].shape[1])]
-    if options.of == "observations":
+    of_data = options.of == "observations"
+    if of_data:
         names = column_names(data.names, data.X.shape[1])
         C, c = model.observation_matrices_, model.observation_offsets_
         if C.ndim > 2 or c.ndim > 1:
@@ -184,21 +181,21 @@ def _of_kalman(model, data, options):
         covariances = [C @ covariance @ C.T for covariance in covariances]
     means, covariances = np.concatenate(means), np.concatenate(covariances)
     deviations = np.sqrt(np.maximum(np.diagonal(covariances, axis1=1, axis2=2), 0.0))
-    columns = {}
     for number, name in enumerate(names):
-        columns[name] = data.in_order(means[:, number])
-        columns[f"{name}_sd"] = data.in_order(deviations[:, number])
-    return columns
+        output.add(name, data.in_order(means[:, number]), of_data=of_data)
+        output.add(f"{name}_sd", data.in_order(deviations[:, number]))
 
 
 def _sample(options):
     import numpy as np
 
     from .models import kind_of, load, names_of
-    from .output import check_out, columns_of, write
+    from .output import Output, check_out
 
     if options.n < 1:
         raise Usage("-n must be 1 or more.")
+    if options.seed is not None and not 0 <= options.seed < 2**32:
+        raise Usage("--seed must be from 0 to 4294967295.")
     check_out(options.out)
     model = load(options.model)
     kind = kind_of(model)
@@ -219,9 +216,10 @@ def _sample(options):
     else:
         raise Failure(f"{options.model} holds a {type(model).__name__}, which is drawn from in "
                       "Python only.")  # fmt: skip
-    columns = columns_of(X, column_names(names_of(model), X.shape[1]))
+    output = Output()
+    output.add_all(X, column_names(names_of(model), X.shape[1]), of_data=True)
     if hidden is not None and np.ndim(hidden) == 2:
-        columns |= columns_of(hidden, [f"state{n}" for n in range(hidden.shape[1])])
+        output.add_all(hidden, [f"state{n}" for n in range(hidden.shape[1])])
     elif hidden is not None:
-        columns["label"] = hidden
-    write(columns, options.out)
+        output.add("label", hidden)
+    output.write(options.out)

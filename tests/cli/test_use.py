@@ -274,3 +274,64 @@ def test_a_process_says_the_same(name, fitted):
         pytest.importorskip("matplotlib")
     there = fitted.process(name, *PROCESSES[name], env={"COLUMNS": "80"})
     assert there == fitted(name, *PROCESSES[name])
+
+
+def header(out):
+    return out.splitlines()[0].split(",")
+
+
+def test_columns_of_the_data_keep_their_names(fitted):
+    visits = (fitted.folder / "visits.csv").read_text()
+    for name in ("label", "log_likelihood", "step"):
+        (fitted.folder / "group.csv").write_text(visits.replace("patient", name))
+        given = ("visits.fastem", "group.csv", "--group", name)
+        for command, *more in (("predict",), ("score", "--each"), ("forecast",)):
+            out, _ = fitted(command, *given, *more)
+            plain, _ = fitted(command, *BY_PATIENT, *more)
+            expected = [f"{n}_" if n == name else n for n in header(plain)]
+            assert header(out) == [name, *expected[1:]]
+            assert out.splitlines()[1:] == plain.splitlines()[1:]
+
+
+def test_columns_of_the_data_keep_their_names_beside_those_of_models(fitted, rows):
+    np.savetxt(fitted.folder / "l.csv", rows, delimiter=",", header="label,x", comments="")
+    fitted("fit", "gmm", "l.csv", "-k", 2, "--seed", 0, "-o", "l.fastem")
+    out, _ = fitted("sample", "l.fastem", "-n", 2)
+    assert header(out) == ["label", "x", "label_"]
+    np.savetxt(fitted.folder / "p.csv", rows, delimiter=",", header="p0,p0_lower", comments="")
+    fitted("fit", "hmm", "p.csv", "-k", 2, "--seed", 0, "-o", "p.fastem")
+    out, _ = fitted("forecast", "p.fastem", "p.csv")
+    assert header(out) == ["step", "p0_", "p1", "p0", "p0_lower_", "p0_upper", "p0_lower",
+                           "p0_lower_lower", "p0_lower_upper"]  # fmt: skip
+    found = table(out)
+    assert found["p0_"] + found["p1"] == pytest.approx(1.0)
+    assert found["p0_lower_"] < found["p0"] < found["p0_upper"]
+    np.savetxt(fitted.folder / "s.csv", rows[:50], delimiter=",", header="state0,state0_sd",
+               comments="")  # fmt: skip
+    fitted("fit", "kalman", "s.csv", "-d", 1, "--iterations", 2, "-o", "s.fastem")
+    out, _ = fitted("sample", "s.fastem")
+    assert header(out) == ["state0", "state0_sd", "state0_"]
+    out, _ = fitted("predict", "s.fastem", "s.csv", "--of", "observations")
+    assert header(out) == ["state0", "state0_sd_", "state0_sd", "state0_sd_sd"]
+
+
+def test_a_model_may_be_called_model(fitted):
+    (fitted.folder / "model").write_bytes((fitted.folder / "a.fastem").read_bytes())
+    out, _ = fitted("divergence", "model", "b.fastem", "c.fastem")
+    assert header(out) == ["model_", "model", "b.fastem", "c.fastem"]
+
+
+def test_a_single_number_is_written_in_the_format_of_the_file(fitted):
+    for command, name in (("divergence", "divergence"), ("score", "log_likelihood")):
+        given = (command, "a.fastem", "b.fastem" if command == "divergence" else "more.csv")
+        number = float(fitted(*given)[0])
+        for ending in ("csv", "tsv", "npy", "npz"):
+            fitted(*given, "-o", f"number.{ending}")
+        for ending in ("csv", "tsv"):
+            assert float((fitted.folder / f"number.{ending}").read_text()) == number
+        assert_array_equal(np.load(fitted.folder / "number.npy"), [number])
+        assert_array_equal(np.load(fitted.folder / "number.npz")[name], [number])
+        parquet = pytest.importorskip("pyarrow.parquet")
+        fitted(*given, "-o", "number.parquet")
+        found = parquet.read_table(fitted.folder / "number.parquet")
+        assert found.to_pydict() == {name: [number]}
