@@ -155,7 +155,7 @@ def gaussians(parts: Parts, function) -> Gaussians:
     if isinstance(family, Gaussian):
         owners, shares = np.arange(parts.n_components), np.ones(parts.n_components)
         means, kind = parameters["means"], family.covariance_type
-        covariances = _as_matrices(parameters["covariances"], kind, parts.n_columns, len(means))
+        covariances = _as_matrices(parameters["covariances"], kind, means.shape[1], len(means))
         return Gaussians(owners, shares, means, covariances)
     if isinstance(family, MixtureOf) and isinstance(family.kind, Gaussian):
         means, kind = parameters["means"], family.kind.covariance_type

@@ -70,8 +70,8 @@ def _marginal(family, parameters, column, parts, X, n_trials) -> Marginal:
         return Marginal([[(1.0, law)] for law in laws], whole)
 
     if isinstance(family, families.Product):
-        inner, column, X = _member_of(family, parameters, column, X)
-        return _marginal(*inner, column, parts, X, n_trials)
+        inner, column, own, X = _member_of(family, parameters, column, parts, X)
+        return _marginal(*inner, column, own, X, n_trials)
     if isinstance(family, families.MixtureOf):
         return _mixed(family, parameters, column, parts, X, n_trials)
     if isinstance(family, families.Gaussian):
@@ -107,12 +107,14 @@ def _marginal(family, parameters, column, parts, X, n_trials) -> Marginal:
     raise TypeError(f"fastem.plot.densities does not know the density of the family {family!r}.")
 
 
-def _member_of(family, parameters, column, X):
-    """The member of a product that has a column, the column's number in it, and its data."""
-    parts = zip(family.families, family.columns, family._split(parameters), strict=True)
-    for member, columns, own in parts:
+def _member_of(family, parameters, column, parts, X):
+    """The member of a product that has a column, the column's number in it, and what it has."""
+    members = zip(family.families, family.columns, family._split(parameters), strict=True)
+    for member, columns, own in members:
         if column in columns:
-            return (member, own), columns.index(column), None if X is None else X[:, columns]
+            parts = parts._replace(n_columns=len(columns))
+            rows = None if X is None else X[:, columns]
+            return (member, own), columns.index(column), parts, rows
     raise AssertionError("A product has all columns.")
 
 
@@ -222,10 +224,10 @@ def _joints(family, parameters, a, b, parts, X, n_trials):
 
     n = parts.n_components
     if isinstance(family, families.Product):
-        of_a, new_a, rows = _member_of(family, parameters, a, X)
-        of_b, new_b, _ = _member_of(family, parameters, b, X)
-        if of_a[0] is of_b[0]:
-            return _joints(*of_a, new_a, new_b, parts, rows, n_trials)
+        if any({a, b} <= set(columns) for columns in family.columns):
+            inner, new_a, own, rows = _member_of(family, parameters, a, parts, X)
+            _, new_b, _, _ = _member_of(family, parameters, b, parts, X)
+            return _joints(*inner, new_a, new_b, own, rows, n_trials)
     elif isinstance(family, families.MixtureOf):
         inner = parts._replace(n_components=n * family.n_members)
         found = _joints(family.member, family._flat(parameters), a, b, inner, X, n_trials)

@@ -17,6 +17,12 @@ SERIES = given.chain_data(120)
 COUNTS = np.random.default_rng(0).poisson(np.repeat([[2.0, 9.0]], 120, axis=0)).astype(float)
 SYMBOLS = np.random.default_rng(0).choice(3, (120, 1))
 TRIALS = np.random.default_rng(0).multinomial(20, [0.2, 0.5, 0.3], 120)
+MIXED = np.column_stack([ROWS, np.arange(120) % 2])
+
+
+def product(covariance_type):
+    """A family over fewer columns beside another."""
+    return families.Product((families.Gaussian(covariance_type), 2), (families.Bernoulli(), 1))
 
 
 def fitted():
@@ -36,6 +42,7 @@ def fitted():
         "mixture-of-mixtures": (
             fastem.Mixture(families.MixtureOf(families.Gaussian("diag"), 2), 2), ROWS
         ),
+        **{f"product-{t}": (fastem.Mixture(product(t), 2), MIXED) for t in types},
         "poisson": (fastem.Mixture("poisson", 2), COUNTS),
         "multinomial": (fastem.Mixture("multinomial", 2), TRIALS),
     }  # fmt: skip
@@ -45,6 +52,7 @@ def fitted():
         "poisson-hmm": (fastem.PoissonHMM(2), COUNTS.astype(int)),
         "categorical-hmm": (fastem.CategoricalHMM(2), SYMBOLS),
         "multinomial-hmm": (fastem.MultinomialHMM(2, 20), TRIALS),
+        "product-chain": (fastem.HMM(product("diag"), 2), MIXED),
         "hmm-of-gamma": (fastem.HMM("gamma", 2), np.exp(SERIES)),
         "variational-gaussian": (fastem.VariationalGaussianHMM(2), SERIES),
         "variational-categorical": (fastem.VariationalCategoricalHMM(2), SYMBOLS),
@@ -184,3 +192,17 @@ def test_drift_says_whether_there_was_an_alarm(detected):
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
     assert labels[1] == ("alarm at 200" if detected else "no alarm: evidence 0.5 of 20")
     assert [line.get_xdata()[0] for line in ax.lines[1:2] if detected] == [200.0] * detected
+
+
+def test_columns_of_different_members_of_a_product_are_independent():
+    from fastem.plot.fitted import parts_of
+    from fastem.plot.marginals import joints, marginal
+
+    both = families.Gaussian("diag")  # one object in two places
+    model = fastem.Mixture(families.Product((both, 2), (both, 1)), 2, random_state=0)
+    model.fit(np.column_stack([ROWS, ROWS[:, 0] ** 2]))
+    parts = parts_of(model, "densities")
+    x, y = np.array([0.5, 1.0]), np.array([2.0, 3.0])
+    first, last = (marginal(parts, c).densities(v) for c, v in ((1, x), (2, y)))
+    for k, joint in enumerate(joints(parts, 1, 2)):
+        np.testing.assert_allclose(joint(x, y), first[k] * last[k], rtol=1e-12)
