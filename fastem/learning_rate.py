@@ -26,9 +26,9 @@ class Decay:
     Parameters
     ----------
     eta0 : float, default=1.0
-        The rate of the first step.
+        The rate of the first step, above zero.
     beta : float, default=0.6
-        How fast it decays. Online EM converges for ``0.5 < beta <= 1``.
+        How fast it decays, zero or more. Online EM converges for ``0.5 < beta <= 1``.
 
     Examples
     --------
@@ -40,8 +40,26 @@ class Decay:
     eta0: float = 1.0
     beta: float = 0.6
 
+    def __post_init__(self):
+        for name, value in (("eta0", self.eta0), ("beta", self.beta)):
+            if not isinstance(value, Real) or isinstance(value, bool):
+                raise TypeError(f"{name} of a Decay must be a number; got {value!r}.")
+        if not 0.0 < self.eta0 < math.inf:
+            raise LearningRateError(
+                f"eta0 of a Decay, the first learning rate, must be positive and finite; got "
+                f"{self.eta0!r}."
+            )
+        if not 0.0 <= self.beta < math.inf:
+            raise LearningRateError(
+                f"beta of a Decay must be finite, and zero or more: rates fall; got {self.beta!r}."
+            )
+
     def __call__(self, t: int) -> float:
-        return self.eta0 / t**self.beta
+        try:
+            return self.eta0 / t**self.beta
+        except OverflowError:
+            # Smaller than any number, which is said where a rate is used.
+            return 0.0
 
 
 #: The default learning rate of estimators, which counts observations.
@@ -63,6 +81,9 @@ _TERMS = np.arange(1, _N_TERMS + 1)
 _DIVISORS = [(1.0 - _EXPONENT * j) * j for j in range(1, _N_TERMS + 1)]
 #: A term below this share of the sum of those before changes no bit of it.
 _NEGLIGIBLE = 1e-17
+#: The smallest rate, that of the smallest double that has all its digits: the weight of what a
+#: model has learned, divided by a smaller one, would be infinite.
+_LEAST_RATE = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
@@ -88,7 +109,10 @@ class Forgetting:
     def begin(self, memory: float) -> float:
         """The number of observations after which the step is the smallest, if positive."""
         smallest = -math.expm1(-self.decline)
-        return (_first_step(memory) / smallest) ** (1.0 / _EXPONENT) - memory
+        try:
+            return (_first_step(memory) / smallest) ** (1.0 / _EXPONENT) - memory
+        except OverflowError:
+            return math.inf
 
 
 class Clock(NamedTuple):
@@ -148,6 +172,7 @@ def schedule(
         etas = _rates_at(learning_rate, np.floor(before + 1e-9).astype(np.int64) + 1)
         # An infinite rate is batch EM on any batch that weighs something.
         etas = np.multiply(etas, shares, out=np.zeros_like(etas), where=shares > 0)
+        etas = np.where(shares > 0, np.maximum(etas, _LEAST_RATE), 0.0)
     done = clock.steps + float(shares.sum())
     return etas, Clock(round(done, 9), clock.observations + float(weights.sum()))
 
@@ -167,7 +192,10 @@ def next_rate(
         eta = _forgetting_rate(learning_rate, observations, weight, memory)
     else:
         # An infinite rate is batch EM on any batch that weighs something.
-        eta = _rate_at(learning_rate, math.floor(steps + 1e-9) + 1) * share if share > 0 else 0.0
+        eta = 0.0
+        if share > 0:
+            eta = _rate_at(learning_rate, math.floor(steps + 1e-9) + 1) * share
+            eta = max(eta, _LEAST_RATE)
     steps += share
     # Whole steps need no rounding, which takes its time.
     return eta, steps if steps % 1.0 == 0.0 else round(steps, 9), observations + weight
@@ -193,8 +221,9 @@ def step_size(eta: float) -> float:
 
 def _rates_at(learning_rate, steps):
     if isinstance(learning_rate, Decay) and len(steps) > 1:
-        values = learning_rate.eta0 / steps.astype(float) ** learning_rate.beta
-        if (values > 0).all():
+        with np.errstate(over="ignore"):
+            values = learning_rate.eta0 / steps.astype(float) ** learning_rate.beta
+        if (values >= _LEAST_RATE).all():
             return values
     if callable(learning_rate):
         return np.array([_rate_at(learning_rate, int(t)) for t in steps], dtype=float)
@@ -216,6 +245,11 @@ def _rate_at(learning_rate, step):
         raise LearningRateError(
             f"The learning rate must be positive; at step {step} it is {value}. "
             "A rate near zero leaves the model alone; infinity is batch EM on each batch."
+        )
+    if value < _LEAST_RATE:
+        raise LearningRateError(
+            f"The learning rate is too small; at step {step} it is {value}, below the smallest "
+            f"number that has all its digits, {_LEAST_RATE}."
         )
     return value
 

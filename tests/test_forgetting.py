@@ -83,6 +83,16 @@ def test_a_half_life_is_positive(half_life):
         GaussianMixture(2, forgetting=half_life).partial_fit(np.ones((30, 2)))
 
 
+@pytest.mark.parametrize("half_life", [1e240, 1e250, 1e308])
+def test_a_half_life_without_end_is_the_default_rate(half_life):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    for batch_size in (None, 7):
+        settings = {"random_state": 0, "batch_size": batch_size}
+        plain = GaussianMixture(2, **settings).partial_fit(X).partial_fit(X)
+        model = GaussianMixture(2, forgetting=half_life, **settings).partial_fit(X).partial_fit(X)
+        np.testing.assert_allclose(model.means_, plain.means_, rtol=1e-12)
+
+
 def test_files_keep_it(tmp_path):
     X = np.random.default_rng(0).normal(size=(60, 2))
     model = GaussianMixture(2, forgetting=30, random_state=0).partial_fit(X)

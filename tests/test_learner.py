@@ -306,6 +306,18 @@ def test_a_rate_that_fails_leaves_the_learner_as_it_was():
     assert same(vars(learner.model()), vars(before))
 
 
+@pytest.mark.parametrize("rate", [1e-310, fastem.Decay(1.0, 2000.0), fastem.Decay(1.0, 1000.0)])
+def test_a_rate_that_is_too_small_is_refused_as_by_partial_fit(rate):
+    start = mixture(learning_rate=rate, batch_size=1).fit(rows())
+    learner, messages = start.learner(), []
+    for learn in (learner.learn_one, lambda x: start.partial_fit(x[None])):
+        with pytest.raises(fastem.exceptions.LearningRateError) as error:
+            for x in rows(3):
+                learn(x)
+        messages.append(str(error.value))
+    assert messages[0] == messages[1]
+
+
 def test_a_step_without_a_maximum_is_undone():
     # Without noise, a variance falls to nothing when every row is the same.
     X = rows(50)

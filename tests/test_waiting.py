@@ -1,6 +1,7 @@
 """First calls of ``partial_fit`` with too few observations to start a model from."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,10 @@ from sklearn.exceptions import NotFittedError
 
 import fastem
 from fastem import CategoricalHMM, GaussianHMM, GaussianMixture, MixtureOfModels
+from fastem.families import Gaussian, MixtureOf
 from fastem.mixture import Mixture
+
+KINDS = ("full", "tied", "diag", "spherical")
 
 
 def rows(n, seed=0):
@@ -134,6 +138,30 @@ def test_rows_that_are_all_the_same_are_kept_until_others_come():
         model.predict([[1.0]])
     X = np.random.default_rng(0).gamma(2.0, size=(30, 1))
     assert hasattr(model.partial_fit(X), "weights_")
+
+
+@pytest.mark.parametrize("n_rows", [5, 200])
+@pytest.mark.parametrize(
+    "make",
+    [
+        *(partial(GaussianMixture, covariance_type=kind) for kind in KINDS),
+        *(partial(fastem.BayesianGaussianMixture, covariance_type=kind) for kind in KINDS),
+        partial(Mixture, "gaussian"),
+        partial(Mixture, MixtureOf(Gaussian("diag"), 2)),
+    ],
+)
+def test_a_row_whose_square_no_double_holds_is_not_kept(make, n_rows):
+    model, X = make(n_components=2, random_state=0), rows(n_rows)
+    before = set(vars(model))
+    X[0, 1] = -1e160
+    with pytest.raises(ValueError, match=r"column 1 are of the size 1e\+160, and sums of their sq"):
+        model.partial_fit(X)
+    assert set(vars(model)) == before
+    # Nor beside others that are kept.
+    model.partial_fit(rows(1))
+    with pytest.raises(ValueError, match="beyond what a double can hold"):
+        model.partial_fit(X)
+    assert hasattr(model.partial_fit(rows(60)), "weights_")
 
 
 def test_a_model_that_cannot_start_from_many_rows_says_why():

@@ -20,10 +20,28 @@ from ..families import Family
 from ..notices import warn
 from ..sklearn_compat import Interval, StrOptions, fit_context
 from ..stopping import Tolerance
-from ..waiting import check_is_fitted
+from ..waiting import MOST_ROWS, check_is_fitted
 from .model import MixtureModel
 
 __all__ = ["BaseMixture", "MixtureEstimator"]
+
+
+def check_squares(table) -> None:
+    """Raise ``ValueError`` if sums of squares of differences of rows would overflow.
+
+    They are those of as many rows as a first model may be made of.
+    """
+    n_rows, n_columns = table.X.shape
+    weight = n_rows if table.sample_weight is None else float(np.sum(table.sample_weight))
+    largest = np.maximum(np.max(table.X, axis=0), -np.min(table.X, axis=0).astype(float))
+    most = np.sqrt(np.finfo(float).max / (4.0 * n_columns * max(n_rows, weight, MOST_ROWS)))
+    wrong = np.flatnonzero(largest > most)
+    if len(wrong):
+        raise ValueError(
+            f"The values of column {wrong[0]} are of the size {largest[wrong[0]]:.1g}, and sums of "
+            "their squares are beyond what a double can hold. Leave such rows out, or scale the "
+            "columns to a moderate range."
+        )
 
 
 class MixtureEstimator(Estimator):
@@ -68,6 +86,14 @@ class MixtureEstimator(Estimator):
 
     def _has_learned(self):
         return hasattr(self, "weights_")
+
+    def _before_learning(self, model):
+        if model is not None and len(model.weights) != self.n_components:
+            raise ValueError(
+                f"n_components is {self.n_components}, and the model has {len(model.weights)} "
+                "components: partial_fit goes on from it. Set n_components back, or start again "
+                "with a new estimator."
+            )
 
     def _stopping_rule(self, data):
         before = -np.inf
@@ -270,6 +296,12 @@ class BaseMixture(MixtureEstimator, RowEstimator):
     def _start_is_given(self):
         names = ("weights_init", "means_init", "precisions_init", "parameters_init")
         return any(getattr(self, name, None) is not None for name in names)
+
+    def _start_online(self, table, kept, *, few):
+        # What is kept stays for thousands of rows, and no later ones would mend this.
+        if any(name.endswith("covariances") for name in self._family().parameter_names):
+            check_squares(table)
+        return super()._start_online(table, kept, few=few)
 
     def _initial_model_online(self, table):
         return self._start(table, check_random_state(self.random_state))

@@ -463,8 +463,11 @@ class VariationalMixture(MixtureModel):
         return self if self.count == other.count else self._remade(self.own(), other.count)
 
     def log_linear(self, models, alphas, horizon=None):
-        """There is none in closed form."""
-        return Model.log_linear(self, models, alphas, horizon)
+        """Posteriors have one combination, which is log-linear already."""
+        raise ValueError(
+            "Posteriors are combined by their product, which is the same in both directions. Leave "
+            "out direction='reverse'."
+        )
 
     def matching_gains(self, other, horizon=None) -> Gains:
         """``s_h E[log w̃_l + log p(x|l)]`` for the statistics of component h."""

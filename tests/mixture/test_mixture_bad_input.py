@@ -135,8 +135,9 @@ def test_sample_weights(method, weights, words):
         (-0.5, "must be positive; at step 1 it is -0.5"),
         (np.nan, "must be positive; at step 1 it is nan"),
         (lambda t: 2.0 - t, "must be positive; at step 2 it is 0.0"),
-        (Decay(-1.0), "must be positive; at step 1 it is -1.0"),
-        (Decay(0.0, 1.0), "must be positive; at step 1 it is 0.0"),
+        (1e-310, "too small; at step 1 it is 1e-310"),
+        (Decay(1e-300, 30.0), "too small; at step 2 it is 9.3"),
+        (Decay(1.0, 2000.0), "must be positive; at step 2 it is 0.0"),
     ],
 )
 @pytest.mark.parametrize("batch_size", [None, 5])
@@ -148,6 +149,14 @@ def test_learning_rates(rate, words, batch_size):
         model.partial_fit(rows())
 
     refused(learn, words)
+
+
+@pytest.mark.parametrize("kind", [GaussianMixture, Mixture, fastem.BayesianGaussianMixture])
+def test_another_number_of_components_than_the_model_has(kind):
+    model = kind(n_components=2, random_state=0).partial_fit(rows(60))
+    model.set_params(n_components=3)
+    refused(lambda: model.partial_fit(rows()), "n_components is 3, and the model has 2 components")
+    assert model.set_params(n_components=2).partial_fit(rows()).n_observations_ > 60
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,9 @@ import pytest
 
 from fastem import algebra
 from fastem.data.rows import Table
+from fastem.exceptions import LearningRateError
 from fastem.families import Gaussian
-from fastem.learning_rate import Decay, rates, step_size
+from fastem.learning_rate import Clock, Decay, rates, schedule, step_size
 from fastem.mixture.model import MixtureModel
 
 from cases.families import (
@@ -329,10 +330,37 @@ def test_rates_are_those_of_the_steps():
     np.testing.assert_allclose(rates(decay, 5, 20), [decay(t) for t in range(5, 25)], rtol=1e-14)
 
 
-@pytest.mark.parametrize("wrong", [0.0, -1.0, np.nan, lambda t: 2.0 - t, Decay(-1.0)])
+@pytest.mark.parametrize("wrong", [0.0, -1.0, np.nan, lambda t: 2.0 - t, Decay(1.0, 2000.0)])
 def test_rates_that_are_not_positive_are_refused(wrong):
     with pytest.raises(ValueError, match="positive"):
         rates(wrong, 1, 5)
+
+
+@pytest.mark.parametrize(
+    "wrong", [(0.0,), (-1.0,), (np.inf,), (np.nan, 1.0), (1.0, -1.0), (1.0, np.inf)]
+)
+def test_a_decay_of_impossible_numbers_is_refused(wrong):
+    with pytest.raises(LearningRateError, match="of a Decay"):
+        Decay(*wrong)
+
+
+@pytest.mark.parametrize("wrong", [("a",), (True,), (1.0, None), (1.0, "a")])
+def test_a_decay_of_what_are_no_numbers_is_refused(wrong):
+    with pytest.raises(TypeError, match="of a Decay must be a number"):
+        Decay(*wrong)
+
+
+@pytest.mark.parametrize("wrong", [1e-310, lambda t: 5e-324, Decay(1.0, 1020.0)])
+def test_rates_too_small_for_a_double_are_refused(wrong):
+    with pytest.raises(LearningRateError, match=r"too small|positive; at step 3 it is 0\.0"):
+        rates(wrong, 1, 3)
+
+
+@pytest.mark.parametrize("weights", [[1e-3], [1e-3, 0.0, 1.0]])
+def test_a_part_of_a_batch_of_the_smallest_rate_leaves_the_model_alone(weights):
+    least = np.finfo(float).tiny
+    etas, _ = schedule(least, Clock(), np.array(weights), 10.0)
+    np.testing.assert_array_equal(etas, np.where(np.array(weights) > 0, least, 0.0))
 
 
 @pytest.mark.parametrize("wrong", ["fast", None, True])
