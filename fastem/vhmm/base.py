@@ -48,14 +48,13 @@ class BaseVariationalHMM(BaseHMM):
     memory = "model"
     fixed = ()
     average_from = None
-    solver = "em"
-    n_blocks = None
 
     def __init__(
         self, n_components=1, startprob_prior=None, transmat_prior=None, algorithm="viterbi",
         random_state=None, n_iter=100, tol=1e-6, verbose=False, params="ste", init_params="ste",
         implementation="log", *, learning_rate=DEFAULT_RATE, batch_size=None, forgetting=None,
-        total_sequences=None, callback=None, drift_alarm=None, n_jobs=None,
+        total_sequences=None, callback=None, drift_alarm=None, n_jobs=None, solver="em",
+        n_blocks=None,
     ):  # fmt: skip
         self.n_components = n_components
         self.startprob_prior = startprob_prior
@@ -75,6 +74,8 @@ class BaseVariationalHMM(BaseHMM):
         self.callback = callback
         self.drift_alarm = drift_alarm
         self.n_jobs = n_jobs
+        self.solver = solver
+        self.n_blocks = n_blocks
 
     # Supplied by each estimator --------------------------------------------------------------
 
@@ -307,6 +308,13 @@ class BaseVariationalHMM(BaseHMM):
     def _stopping_rule(self, data):
         rule = super()._stopping_rule(data)
         return _Bounded(rule.monitor, rule.max_iter)
+
+    def _watched(self, rule, shown=None):
+        return super()._watched(rule, lambda model: model.plain())
+
+    def _run(self, model, data, rule):
+        fitted = super()._run(model.bounding(), data, rule)
+        return fitted._replace(model=fitted.model.plain())
 
     def _maximize(self, model, expectation):
         return model.after(expectation.statistics, expectation.weight)

@@ -89,6 +89,11 @@ class VariationalGaussianHMM(BaseVariationalHMM, GaussianHMM):
     n_jobs : int or None, default=None
         Threads; None: as many as there are cores, one inside a worker. The result does not depend
         on it.
+    solver : {'em', 'incremental'}, default='em'
+        What ``fit`` runs: a step for all data, or a step after each of ``n_blocks`` blocks of them
+        (incremental EM), which needs fewer passes.
+    n_blocks : int or None, default=None
+        The number of blocks of incremental EM; by default ten, or fewer for few data.
 
     Attributes
     ----------
@@ -144,13 +149,15 @@ class VariationalGaussianHMM(BaseVariationalHMM, GaussianHMM):
         means_prior=None, beta_prior=None, dof_prior=None, scale_prior=None, algorithm="viterbi",
         random_state=None, n_iter=100, tol=1e-6, verbose=False, params="stmc", init_params="stmc",
         implementation="log", *, learning_rate=DEFAULT_RATE, batch_size=None, forgetting=None,
-        total_sequences=None, callback=None, drift_alarm=None, n_jobs=None,
+        total_sequences=None, callback=None, drift_alarm=None, n_jobs=None, solver="em",
+        n_blocks=None,
     ):  # fmt: skip
         BaseVariationalHMM.__init__(
             self, n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter,
             tol, verbose, params, init_params, implementation, learning_rate=learning_rate,
             batch_size=batch_size, forgetting=forgetting, total_sequences=total_sequences,
-            callback=callback, drift_alarm=drift_alarm, n_jobs=n_jobs,
+            callback=callback, drift_alarm=drift_alarm, n_jobs=n_jobs, solver=solver,
+            n_blocks=n_blocks,
         )  # fmt: skip
         self.covariance_type = covariance_type
         self.means_prior = means_prior
@@ -279,6 +286,11 @@ class VariationalCategoricalHMM(BaseVariationalHMM, CategoricalHMM):
     n_jobs : int or None, default=None
         Threads; None: as many as there are cores, one inside a worker. The result does not depend
         on it.
+    solver : {'em', 'incremental'}, default='em'
+        What ``fit`` runs: a step for all data, or a step after each of ``n_blocks`` blocks of them
+        (incremental EM), which needs fewer passes.
+    n_blocks : int or None, default=None
+        The number of blocks of incremental EM; by default ten, or fewer for few data.
 
     Attributes
     ----------
@@ -312,13 +324,14 @@ class VariationalCategoricalHMM(BaseVariationalHMM, CategoricalHMM):
         n_features=None, algorithm="viterbi", random_state=None, n_iter=100, tol=1e-6,
         verbose=False, params="ste", init_params="ste", implementation="log", *,
         learning_rate=DEFAULT_RATE, batch_size=None, forgetting=None, total_sequences=None,
-        callback=None, drift_alarm=None, n_jobs=None,
+        callback=None, drift_alarm=None, n_jobs=None, solver="em", n_blocks=None,
     ):  # fmt: skip
         BaseVariationalHMM.__init__(
             self, n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter,
             tol, verbose, params, init_params, implementation, learning_rate=learning_rate,
             batch_size=batch_size, forgetting=forgetting, total_sequences=total_sequences,
-            callback=callback, drift_alarm=drift_alarm, n_jobs=n_jobs,
+            callback=callback, drift_alarm=drift_alarm, n_jobs=n_jobs, solver=solver,
+            n_blocks=n_blocks,
         )  # fmt: skip
         self.emissionprob_prior = emissionprob_prior
         self.n_features = n_features

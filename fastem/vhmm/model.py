@@ -86,6 +86,27 @@ class VariationalHMM(HMMModel):
         The bound on the logarithm of the evidence is this log-likelihood, of all sequences, less
         :meth:`divergence_from_prior`.
         """
+        inner, top = self._inner()
+        found = inner.expect(data)
+        # As many steps as states are visited.
+        log_likelihood = found.log_likelihood + top * found.statistics["mass"].sum()
+        return found._replace(log_likelihood=float(log_likelihood))
+
+    def expected_log_joint(self, statistics: Statistics) -> float:
+        """``E[Q(S, Θ)]`` under the posterior of Θ.
+
+        For statistics of sequences of the weight n, :meth:`after` makes n times this, less
+        :meth:`divergence_from_prior`, as large as it can be.
+        """
+        inner, top = self._inner()
+        return inner.log_joint(statistics) + float(top * statistics["mass"].sum())
+
+    def _inner(self):
+        """The hidden Markov model of ``exp(E[log θ])``, and what it lacks of each step's logarithm.
+
+        What the expected log-density of a state has besides a Gaussian's is in the probabilities of
+        entering it.
+        """
         packed, shifts = self.kind.expected(self.family, self.posterior)
         top = shifts.max()
         entering = np.exp(shifts - top)
@@ -94,10 +115,24 @@ class VariationalHMM(HMMModel):
             self.family, start * entering, transitions * entering, None, packed=packed,
             horizon=self.horizon, n_jobs=self.n_jobs,
         )  # fmt: skip
-        found = inner.expect(data)
-        # As many steps as states are visited.
-        log_likelihood = found.log_likelihood + top * found.statistics["mass"].sum()
-        return found._replace(log_likelihood=float(log_likelihood))
+        return inner, top
+
+    def bounding(self) -> VariationalHMM:
+        """The same posterior with ``E[Q]`` as its ``log_joint``, for learning from all data.
+
+        The algorithms that compare ``Q`` with the log-likelihood of :meth:`expect` need that one;
+        divergences are those of the model at the mean of the posterior.
+        """
+        return self._as(_BoundingHMM)
+
+    def plain(self) -> VariationalHMM:
+        """The inverse of :meth:`bounding`."""
+        return self._as(VariationalHMM)
+
+    def _as(self, kind):
+        model = object.__new__(kind)
+        vars(model).update(vars(self))
+        return model
 
     def maximize(self, statistics: Statistics) -> VariationalHMM:
         """The posterior after mean statistics of as many sequences as are behind this one."""
@@ -126,7 +161,7 @@ class VariationalHMM(HMMModel):
         return self._with(new, self.prior, evidence)
 
     def _with(self, posterior, prior, evidence):
-        return VariationalHMM(
+        return type(self)(
             self.family, self.kind, posterior, prior, evidence=evidence, total=self.total,
             fixed=self.fixed, horizon=self.horizon, n_jobs=self.n_jobs, told_dead=self.told_dead,
         )  # fmt: skip
@@ -238,6 +273,13 @@ class VariationalHMM(HMMModel):
         """The same prior with another posterior."""
         posterior = {name: np.asarray(parameters[name], dtype=float) for name in self.posterior}
         return self._with(posterior, self.prior, self.evidence)
+
+
+class _BoundingHMM(VariationalHMM):
+    """A posterior that is being fitted: see :meth:`VariationalHMM.bounding`."""
+
+    def log_joint(self, statistics):
+        return self.expected_log_joint(statistics)
 
 
 def _mean(kind, posterior):

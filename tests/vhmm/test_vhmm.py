@@ -554,3 +554,74 @@ def test_a_stream_of_floats_and_single_precision():
     single = make("full").fit(X, LENGTHS)
     double = make("full").fit(X.astype(float), LENGTHS)
     assert_same_posterior(single, double, rtol=1e-3)
+
+
+# Incremental EM -------------------------------------------------------------------------------
+
+EQUAL = [10] * 12
+
+
+@every_kind
+def test_incremental_em_of_one_block_is_batch_em_to_the_bit(kind):
+    X = data(kind)
+    batch = make(kind, n_iter=5).fit(X, EQUAL)
+    single = make(kind, n_iter=5, solver="incremental", n_blocks=1).fit(X, EQUAL)
+    assert single.lower_bounds_ == batch.lower_bounds_
+    for name, array in posterior(batch).items():
+        assert_array_equal(getattr(single, name), array)
+
+
+@every_kind
+@pytest.mark.parametrize("seed", range(3))
+def test_the_bound_of_incremental_em_never_falls_and_ends_where_batch_em_stays(kind, seed):
+    X = data(kind, seed)
+    settings = {"solver": "incremental", "n_blocks": 4, "n_iter": 3000, "tol": 1e-10}
+    model = make(kind, random_state=seed, **settings).fit(X, EQUAL)
+    assert model.converged_
+    assert np.diff(model.lower_bounds_).min() > -1e-9
+    batch = make(kind, n_iter=2)
+    set_posterior(batch, model).fit(X, EQUAL)
+    assert_allclose(batch.lower_bounds_, model.lower_bound_, rtol=1e-10)
+    for name, array in posterior(batch).items():
+        assert_allclose(getattr(model, name), array, rtol=1e-3, atol=1e-4, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("kind", "params"),
+    [
+        *itertools.product(KINDS[:-1], ["st", "tmc", "mc", "tm"]),
+        *itertools.product(KINDS[-1:], ["st", "se", "e"]),
+    ],
+)
+def test_incremental_em_holds_what_is_not_learned(kind, params):
+    X = data(kind)
+    start = make(kind, n_iter=2).fit(X, EQUAL)
+    settings = {"solver": "incremental", "n_blocks": 4, "n_iter": 20, "params": params}
+    model = set_posterior(make(kind, **settings), start).fit(X, EQUAL)
+    assert np.diff(model.lower_bounds_).min() > -1e-9
+    # From a given start the first pass is a step of batch EM.
+    assert model.lower_bounds_[0] == pytest.approx(
+        set_posterior(make(kind, n_iter=1, params=params), start).fit(X, EQUAL).lower_bound_
+    )
+    for name, letter in model._letters().items():
+        if letter not in params:
+            name = f"{name}_posterior_"
+            assert_array_equal(getattr(model, name), getattr(start, name))
+
+
+@pytest.mark.parametrize("kind", ["full", "categorical"])
+def test_streams_weights_and_callbacks_of_incremental_em(kind):
+    X = data(kind)
+    sequences = np.split(X, 12)
+    settings = {"solver": "incremental", "n_blocks": 4, "n_iter": 4}
+    if kind == "categorical":
+        settings["n_features"] = 4
+    model = make(kind, **settings).fit(sequences)
+    streamed = make(kind, **settings).fit(lambda: iter(sequences))
+    assert_same_posterior(streamed, model, rtol=1e-12)
+    weighted = make(kind, **settings).fit(sequences, sample_weight=np.full(12, 1.0))
+    assert_same_posterior(weighted, model, rtol=1e-12)
+    seen = []
+    make(kind, **settings, callback=seen.append).fit(sequences)
+    assert [report.n_iter for report in seen if not report.within] == [1, 2, 3, 4]
+    assert any(report.within for report in seen)
