@@ -456,7 +456,8 @@ class Estimator(BaseEstimator):
 
         def tell_of_block(model, expectation):
             weight, log_likelihood = expectation.weight, expectation.log_likelihood
-            report = Report(weight, weight, log_likelihood, n_iter, model, self, within=True)
+            seen = model if shown is None else shown(model)
+            report = Report(weight, weight, log_likelihood, n_iter, seen, self, within=True)
             return callback(report) is True
 
         rule.after_block = tell_of_block
@@ -486,6 +487,9 @@ class Estimator(BaseEstimator):
         self.n_iter_ = len(log_likelihoods)
         self.lower_bounds_ = log_likelihoods
         self.lower_bound_ = log_likelihoods[-1] if log_likelihoods else -np.inf
+
+    def _show_bounds(self):
+        """Show what EM has raised as the peer does, if it differs."""
 
     # Online learning -------------------------------------------------------------------------
 

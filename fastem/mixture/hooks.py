@@ -194,9 +194,13 @@ class _PeerSteps(BaseMixture):
 
     def _set_iterations(self, log_likelihoods, *, converged):
         super()._set_iterations(log_likelihoods, converged=converged)
+        self._show_bounds()
+
+    def _show_bounds(self):
         # NumPy numbers, as scikit-learn has them: programs call their methods.
-        self.lower_bounds_ = [np.float64(bound) for bound in self.lower_bounds_]
-        self.lower_bound_ = np.float64(self.lower_bound_)
+        if "lower_bounds_" in vars(self):
+            self.lower_bounds_ = [np.float64(bound) for bound in self.lower_bounds_]
+            self.lower_bound_ = np.float64(self.lower_bound_)
 
     # Using the model ---------------------------------------------------------------------------
 

@@ -137,6 +137,7 @@ def _restore(kind, settings, arrays, families, path):
     for name, value in get(attributes).items():
         setattr(model, name, value)
     model._check_learned()
+    model._show_bounds()
     return model
 
 
