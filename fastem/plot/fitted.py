@@ -56,7 +56,7 @@ def copied(model, kinds, what, function):
     model = estimator_of(model, function)
     if not isinstance(model, kinds):
         raise TypeError(
-            f"fastem.plot.{function} draws {what}; got a {type(model).__name__}. "
+            f"fastem.plot.{function} draws {what}; got {type(model).__name__}. "
             "The other functions of fastem.plot draw other models."
         )
     if not isinstance(model, KalmanFilter):
@@ -123,7 +123,7 @@ def parts_of(estimator, function) -> Parts:
     if not hasattr(estimator, "_learned_model"):
         raise TypeError(
             f"fastem.plot.{function} needs the family of the emissions, which a subclass of "
-            f"fastem.hmm.BaseHMM does not name; got a {type(estimator).__name__}. "
+            f"fastem.hmm.BaseHMM does not name; got {type(estimator).__name__}. "
             "fastem.plot.states and fastem.plot.transitions draw it."
         )
     model = estimator._learned_model()
@@ -267,7 +267,7 @@ def responsibilities_of(estimator, X, lengths=None) -> np.ndarray:
         return estimator.predict_proba(X, lengths=lengths)
     if lengths is not None:
         raise ValueError(
-            f"lengths are those of sequences, which a {type(estimator).__name__} does not have: "
+            f"lengths are those of sequences, which {type(estimator).__name__} does not have: "
             "leave them out."
         )
     return estimator.predict_proba(X)

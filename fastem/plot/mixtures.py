@@ -117,7 +117,7 @@ def _as_rows(estimator, X, lengths, parts, function):
         return X, lengths, check_columns(as_sequences(X, lengths).X, parts.n_columns, function)
     if lengths is not None:
         raise ValueError(
-            f"lengths are those of sequences, which a {type(estimator).__name__} does not have: "
+            f"lengths are those of sequences, which {type(estimator).__name__} does not have: "
             "leave them out."
         )
     rows = check_columns(X, parts.n_columns, function)

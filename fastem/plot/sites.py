@@ -150,7 +150,7 @@ def matches(one, other, *, labels=None, ax=None):
         if not hasattr(estimator, "_learned_model"):
             raise TypeError(
                 "fastem.plot.matches needs the family of the emissions, which a subclass of "
-                f"fastem.hmm.BaseHMM does not name; got a {type(estimator).__name__}."
+                f"fastem.hmm.BaseHMM does not name; got {type(estimator).__name__}."
             )
     if labels is not None and (isinstance(labels, str) or len(labels) != 2):
         raise ValueError(f"labels must be the names of the two models; got {labels!r}.")

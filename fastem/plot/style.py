@@ -6,8 +6,8 @@ from numbers import Integral
 
 import numpy as np
 
-__all__ = ["GREY", "INK", "axes", "color", "colors", "finish", "limits_around", "show_dates",
-           "text_color"]  # fmt: skip
+__all__ = ["GREY", "INK", "axes", "color", "colors", "finish", "limits_around", "plain",
+           "show_dates", "text_color"]  # fmt: skip
 
 #: Lines and texts that belong to no component.
 INK = "#24292f"
@@ -87,11 +87,16 @@ def text_color(background) -> str:
 
 def finish(ax, x_label="", y_label=""):
     """Label the axes, and leave away the lines that carry nothing."""
-    ax.set_xlabel(x_label)
-    ax.set_ylabel(y_label)
+    ax.set_xlabel(plain(x_label))
+    ax.set_ylabel(plain(y_label))
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     return ax
+
+
+def plain(text: str) -> str:
+    """A text that matplotlib draws as it is: names of columns are no formulas."""
+    return text.replace("$", r"\$")
 
 
 def show_dates(ax):

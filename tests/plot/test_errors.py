@@ -19,7 +19,7 @@ SEEN = np.array(KF.sample(10, random_state=0)[1])
 @pytest.mark.parametrize(
     ("draw", "error", "message"),
     [
-        (lambda: plot.components(KF), TypeError, "hidden Markov models; got a Ka"),
+        (lambda: plot.components(KF), TypeError, "hidden Markov models; got Ka"),
         (lambda: plot.components(given.poisson_mixture()), TypeError, "plot.densities draws"),
         (lambda: plot.components("model"), TypeError, "fitted estimator of fastem; got str"),
         (lambda: plot.components(fastem.GaussianMixture), TypeError, "fit it first"),
@@ -38,7 +38,7 @@ SEEN = np.array(KF.sample(10, random_state=0)[1])
         (lambda: plot.responsibilities(KF, SEEN), TypeError, "KalmanFilter"),
         (lambda: plot.responsibilities(GM, None), ValueError, "needs the data"),
         (lambda: plot.responsibilities(GM, X, kind="bars"), ValueError, "'areas' or 'image'"),
-        (lambda: plot.states(GM, X), TypeError, "draws hidden Markov models; got a Mixture"),
+        (lambda: plot.states(GM, X), TypeError, "draws hidden Markov models; got Mixture"),
         (lambda: plot.states(HMM, None), ValueError, "needs the data"),
         (lambda: plot.states(HMM, X, sequence=1), ValueError, "below 1"),
         (lambda: plot.states(HMM, X, [20, 20]), ValueError, "40|sum"),
@@ -48,7 +48,7 @@ SEEN = np.array(KF.sample(10, random_state=0)[1])
         (lambda: plot.transitions(KF), TypeError, "hidden Markov"),
         (lambda: plot.transitions(HMM, labels=["a"]), ValueError, "3 states; got 1"),
         (lambda: plot.transitions(HMM, least=2), ValueError, "from 0 to 1"),
-        (lambda: plot.bands(HMM, X), TypeError, "draws Kalman filters; got a GaussianHMM"),
+        (lambda: plot.bands(HMM, X), TypeError, "draws Kalman filters; got GaussianHMM"),
         (lambda: plot.bands(KF), ValueError, "pass observations X, or steps"),
         (lambda: plot.bands(KF, SEEN, kind="raw"), ValueError, "'smoothed' or 'filtered'"),
         (lambda: plot.bands(KF, SEEN, of="noise"), ValueError, "'observations' or 'states'"),

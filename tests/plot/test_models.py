@@ -206,3 +206,13 @@ def test_columns_of_different_members_of_a_product_are_independent():
     first, last = (marginal(parts, c).densities(v) for c, v in ((1, x), (2, y)))
     for k, joint in enumerate(joints(parts, 1, 2)):
         np.testing.assert_allclose(joint(x, y), first[k] * last[k], rtol=1e-12)
+
+
+def test_names_are_no_formulas():
+    names = ["price ($)", "a$b$"]
+    model = given.with_attributes(
+        given.gaussian_mixture(), feature_names_in_=np.array(names, dtype=object)
+    )
+    ax = plot.components(model, ROWS)
+    for label, name in ((ax.xaxis.label, names[0]), (ax.yaxis.label, names[1])):
+        assert label._preprocess_math(label.get_text()) == (name, False)
