@@ -10,18 +10,26 @@ import stat
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from typing import BinaryIO
 
 from .errors import Failure
 
-__all__ = ["lines"]
+__all__ = ["lines", "standard_input"]
 
 _BLOCK = 1 << 16
 #: Blocks that are read ahead, and seconds between two looks at whether to stop.
 _AHEAD, _LOOK = 16, 0.2
 
 
+def standard_input() -> BinaryIO:
+    """Bytes of standard input; raises :class:`Failure` if it is closed."""
+    if sys.stdin is None:
+        raise Failure("standard input is closed.")
+    return sys.stdin.buffer
+
+
 def lines(source: str, stopped: Callable[[], bool]) -> Iterator[list[str] | None]:
-    """Lists of whole lines; None whenever nothing has come for a moment.
+    """Lists of whole lines with their ends; None whenever nothing has come for a moment.
 
     It ends with the input, or soon after ``stopped()``.
     """
@@ -37,7 +45,7 @@ def lines(source: str, stopped: Callable[[], bool]) -> Iterator[list[str] | None
             raise Failure(f"{source} is not text in UTF-8: {error.reason}.") from error
         *whole, beginning = text.replace("\r\n", "\n").split("\n")
         if whole:
-            yield whole
+            yield [f"{line}\n" for line in whole]
     if beginning.strip() and not stopped():
         yield [beginning]
 
@@ -49,7 +57,7 @@ def _blocks(source, stopped):
                 yield block
         return
     # Python's buffered standard input has a lock that a thread would keep to the end.
-    descriptor = sys.stdin.fileno() if source == "-" else os.open(source, os.O_RDONLY)
+    descriptor = standard_input().fileno() if source == "-" else os.open(source, os.O_RDONLY)
     arrived: queue.Queue = queue.Queue(_AHEAD)
 
     def read():

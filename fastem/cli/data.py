@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from .errors import Failure, Usage
+from .models import described
 from .tables import read_table, title
 
-__all__ = ["Columns", "Data", "read"]
+__all__ = ["Columns", "Data", "check_columns", "check_cuts", "no_group", "read"]
 
 
 @dataclass
@@ -95,7 +96,7 @@ class Data:
         return {name: value for name, value in given.items() if value is not None}
 
 
-def read(source: str, options, *, sequences: bool, known=None, drop_missing=False) -> Data:
+def read(source: str, options, model, *, known=None, drop_missing=False) -> Data:
     """The data of a command.
 
     Parameters
@@ -104,33 +105,59 @@ def read(source: str, options, *, sequences: bool, known=None, drop_missing=Fals
         The name of a file, or ``-``.
     options : Namespace
         As :func:`fastem.cli.parser.add_data` makes them.
-    sequences : bool
-        Whether observations are sequences of rows.
+    model : estimator
+        What they are for: rows, or sequences of rows.
     known : sequence of str, optional
         The names of the columns that the model has learned from.
     drop_missing : bool, default=False
         Whether rows with missing values are left out.
     """
-    if not sequences and (options.group is not None or options.lengths is not None):
-        raise Usage("--group and --lengths are for models of sequences: hmm and kalman.")
+    check_cuts(options, model)
+    sequences = model._learns_sequences
     if options.group is not None and options.lengths is not None:
         raise Usage("--group and --lengths cannot both be given.")
     table = read_table(source, options)
     columns = Columns.chosen(options, table.names, table.shape[1], known)
+    check_columns(model, len(columns.values))
     X = table.numbers(columns.values)
+    of_rows = getattr(model, "estimator", model)  # that of a mixture of models
+    if hasattr(X, "tocsr") and not getattr(of_rows, "_accept_sparse", False):
+        raise Failure(
+            f"{source} holds a sparse matrix, which {described(model)} does not take: write "
+            "it as a dense array."
+        )
     if X.shape[0] == 0:
         raise Failure("there are no rows.")
     data = Data(X, columns.names)
     if columns.weight is not None:
-        data.weights = np.ravel(table.numbers([columns.weight])).astype(float)
-    labels = None if columns.group is None else table.labels(columns.group)
+        weights = table.numbers([columns.weight])
+        weights = weights.toarray() if hasattr(weights, "tocsr") else weights
+        data.weights = np.ravel(weights).astype(float)
+    if sequences:
+        labels = None if columns.group is None else table.labels(columns.group)
+        _cut(data, labels, options, getattr(table, "lengths", None))
     if drop_missing:
-        labels = _without_missing(data, labels)
+        _drop_missing(data)
     elif not sequences:
         check_complete(data.X, data.names)
-    if sequences:
-        _cut(data, labels, options, getattr(table, "lengths", None))
+    if data.lengths is not None and data.weights is not None:
+        data.weights = weights_of_sequences(data.weights, data.lengths)
     return data
+
+
+def check_cuts(options, model) -> None:
+    """Raise if rows are to be cut into sequences for a model that has none."""
+    if not model._learns_sequences and (options.group is not None or options.lengths is not None):
+        raise Usage("--group and --lengths are for models of sequences: hmm and kalman.")
+
+
+def check_columns(model, n_columns: int) -> None:
+    """Raise if a model of symbols is given several columns."""
+    if type(model).__name__ in ("CategoricalHMM", "VariationalCategoricalHMM") and n_columns > 1:
+        raise Failure(
+            f"{described(model)} takes one column of symbols, and there are {n_columns}: "
+            "choose one with --columns."
+        )
 
 
 def check_complete(X, names, first_row: int = 0) -> None:
@@ -147,16 +174,33 @@ def check_complete(X, names, first_row: int = 0) -> None:
         )
 
 
-def _without_missing(data, labels):
-    complete = ~np.isnan(data.X).any(axis=1)
+def _drop_missing(data):
+    """Leave out rows with missing values, and sequences of nothing else."""
+    complete = _are_complete(data.X)
     data.X = data.X[complete]
     if data.X.shape[0] == 0:
         raise Failure("there are no rows without missing values.")
     if data.weights is not None:
         data.weights = data.weights[complete]
-    if labels is None:
-        return None
-    return [label for label, is_kept in zip(labels, complete, strict=True) if is_kept]
+    if data.lengths is not None:
+        lengths = np.add.reduceat(complete, np.cumsum(data.lengths) - data.lengths, dtype=np.int64)
+        if data.labels is not None:
+            data.labels = [label for label, n in zip(data.labels, lengths, strict=True) if n]
+        data.lengths = lengths[lengths > 0]
+
+
+def _are_complete(X):
+    """Whether each row has all values."""
+    if not hasattr(X, "tocsr"):
+        return ~np.isnan(X).any(axis=1)
+    complete = np.ones(X.shape[0], dtype=bool)
+    complete[np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[np.isnan(X.data)]] = False
+    return complete
+
+
+def no_group(row: int) -> Failure:
+    """The error for a row, counted from 0, that has no label."""
+    return Failure(f"row {row + 1} has no value in the column of --group.")
 
 
 def _cut(data, labels, options, lengths):
@@ -166,8 +210,7 @@ def _cut(data, labels, options, lengths):
         numbers: dict[str, int] = {}
         of_rows = np.array([numbers.setdefault(label, len(numbers)) for label in labels])
         if "" in numbers:
-            row = labels.index("")
-            raise Failure(f"row {row + 1} has no value in the column of --group.")
+            raise no_group(labels.index(""))
         lengths = np.bincount(of_rows)
         data.labels = list(numbers)
         if (np.diff(of_rows) < 0).any():
@@ -182,8 +225,6 @@ def _cut(data, labels, options, lengths):
                 "rows: they must be the same."
             )
     data.lengths = np.array([n_rows]) if lengths is None else lengths
-    if data.weights is not None:
-        data.weights = weights_of_sequences(data.weights, data.lengths)
 
 
 def weights_of_sequences(weights, lengths):
@@ -201,7 +242,10 @@ def _read_lengths(options):
     table = read_table(options.lengths, plain)
     if table.shape[1] != 1:
         raise Failure(f"{options.lengths} has {table.shape[1]} columns, and one is needed.")
-    lengths = np.ravel(table.numbers([0]))
+    try:
+        lengths = np.ravel(table.numbers([0]))
+    except Failure:  # of text, with advice on other columns
+        lengths = np.array([np.nan])
     if not (np.isfinite(lengths) & (lengths >= 1) & (lengths == np.floor(lengths))).all():
         raise Failure(f"{options.lengths}: a length is a whole number, 1 or more.")
     return lengths.astype(np.int64)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import io
+import logging
 import os
 import sys
 import warnings
@@ -26,7 +28,7 @@ class Usage(Exception):
 def run(options) -> int:
     """Run a command, and return its exit code; errors are one line on standard error."""
     name = options.command
-    with _warnings_in_one_line(name):
+    with _open_streams(), _warnings_in_one_line(name):
         try:
             code = options.run(options) or 0
             sys.stdout.flush()
@@ -46,9 +48,12 @@ def run(options) -> int:
 
 
 def say(name: str, message: str) -> None:
-    """One line on standard error."""
+    """One line on standard error, of a command or of all."""
+    if sys.stderr is None:  # it is closed, and print would take standard output
+        return
     with contextlib.suppress(OSError):
-        print(f"fastem {name}: {' '.join(message.split())}", file=sys.stderr, flush=True)
+        prefix = f"fastem {name}".rstrip()
+        print(f"{prefix}: {' '.join(message.split())}", file=sys.stderr, flush=True)
 
 
 def _is_wrong_usage(error):
@@ -73,11 +78,47 @@ def _message(error):
 
 
 @contextlib.contextmanager
+def _open_streams():
+    """Standard output and error, for which Python has None where they are closed."""
+    with contextlib.ExitStack() as stack:
+        if sys.stdout is None:
+            stack.enter_context(contextlib.redirect_stdout(_ClosedOutput()))
+        if sys.stderr is None:
+            nowhere = stack.enter_context(open(os.devnull, "w"))
+            stack.enter_context(contextlib.redirect_stderr(nowhere))
+        yield
+
+
+class _ClosedOutput(io.TextIOBase):
+    """Refuses what a command prints."""
+
+    def write(self, text):
+        raise Failure("standard output is closed.")
+
+
+@contextlib.contextmanager
 def _warnings_in_one_line(name):
+    """Show warnings, and what libraries log, as errors are shown."""
     with warnings.catch_warnings():
 
         def show(message, category, filename, lineno, file=None, line=None):
             say(name, f"warning: {message}")
 
         warnings.showwarning = show
-        yield
+        handler = _Logged(name)
+        logging.getLogger().addHandler(handler)
+        try:
+            yield
+        finally:
+            logging.getLogger().removeHandler(handler)
+
+
+class _Logged(logging.Handler):
+    """Log records as lines on standard error."""
+
+    def __init__(self, name):
+        super().__init__(logging.WARNING)
+        self._command = name
+
+    def emit(self, record):
+        say(self._command, f"warning: {record.getMessage()}")

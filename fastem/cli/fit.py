@@ -82,8 +82,7 @@ def _batch(options):
     from . import data
     from .models import save
 
-    given = data.read(options.data, options, sequences=model._learns_sequences,
-                      drop_missing=options.drop_missing)  # fmt: skip
+    given = data.read(options.data, options, model, drop_missing=options.drop_missing)
     model.fit(given.X, **given.given())
     save(model, given.names, options.out)
     print(f"{_learned(model, given)}; wrote {options.out}", file=sys.stderr)

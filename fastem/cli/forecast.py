@@ -40,7 +40,7 @@ def add_to(commands):
 def _run(options):
     import numpy as np
 
-    from .models import kind_of
+    from .models import described, kind_of
     from .output import Output
     from .use import column_names, read_both
 
@@ -52,7 +52,7 @@ def _run(options):
     kind = kind_of(model)
     if kind not in ("kalman", "hmm", "vhmm"):
         raise Failure(
-            f"{options.model} holds a {type(model).__name__}, whose rows have no order: there is "
+            f"{options.model} holds {described(model)}, whose rows have no order: there is "
             "nothing to forecast."
         )
     names = column_names(data.names, data.X.shape[1])

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from .. import __version__
-from ..bench import command as bench
-from . import errors, fit, forecast, merge, plot, reproduce, show, use, warmup
-from .parser import Parser
-
-#: The modules of the commands. They import what computes when a command runs, because NumPy, numba
-#: and scikit-learn take over a second.
-COMMANDS = (fit, use, forecast, merge, show, plot, warmup, reproduce, bench)
+from .errors import INTERRUPTED, say
 
 
 def main(arguments=None) -> int:
     """Run the command line; returns the exit code."""
+    # Ctrl-C may come while modules are imported, too.
+    try:
+        return _main(arguments)
+    except KeyboardInterrupt:
+        say("", "interrupted")
+        return INTERRUPTED
+
+
+def _main(arguments):
+    from .. import __version__
+    from ..bench import command as bench
+    from . import errors, fit, forecast, merge, plot, reproduce, show, use, warmup
+    from .parser import Parser
+
     parser = Parser(
         prog="fastem",
         description="Fit mixtures, hidden Markov models, Kalman filters and Dirichlet "
@@ -25,6 +32,12 @@ def main(arguments=None) -> int:
     commands = parser.add_subparsers(
         dest="command", required=True, metavar="COMMAND", title="commands"
     )
-    for module in COMMANDS:
+    # They import what computes when a command runs, because NumPy, numba and scikit-learn take over
+    # a second.
+    for module in (fit, use, forecast, merge, show, plot, warmup, reproduce, bench):
         module.add_to(commands)
-    return errors.run(parser.parse_args(arguments))
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        # In the words of the command, whose help tells what it knows.
+        commands.choices[options.command].error(f"unrecognized arguments: {' '.join(unknown)}")
+    return errors.run(options)

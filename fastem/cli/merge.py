@@ -98,18 +98,10 @@ def _as_weights(text, n_models):
 
 
 def _loaded(paths):
-    """The models, whose columns must have the same names where they have names."""
-    from .models import load, names_of
+    from .models import check_alike, load
 
     models = [load(path) for path in paths]
-    first = names_of(models[0])
-    for path, model in zip(paths, models, strict=True):
-        names = names_of(model)
-        if None not in (first, names) and first != names:
-            raise Failure(
-                f"{path} has the columns {', '.join(names)}, and {paths[0]} has "
-                f"{', '.join(first)}: they must be the same, in one order."
-            )
+    check_alike(models, paths)
     return models
 
 

@@ -5,8 +5,18 @@ from __future__ import annotations
 import fastem
 
 from .errors import Failure
+from .text import article
 
-__all__ = ["kind_of", "load", "named", "names_of", "save", "without_names"]
+__all__ = [
+    "check_alike",
+    "described",
+    "kind_of",
+    "load",
+    "named",
+    "names_of",
+    "save",
+    "without_names",
+]
 
 
 def load(path):
@@ -16,8 +26,13 @@ def load(path):
     if not model.__sklearn_is_fitted__():
         kept = getattr(model, "_first_observations", None)
         why = f": it has kept {kept['n_rows']} rows and needs {kept['n_needed']}" if kept else ""
-        raise Failure(f"{path} holds a {type(model).__name__} without a model{why}.")
+        raise Failure(f"{path} holds {described(model)} without a model{why}.")
     return model
+
+
+def described(model) -> str:
+    """An estimator in messages."""
+    return article(type(model).__name__)
 
 
 def kind_of(model) -> str:
@@ -44,6 +59,23 @@ def named(model, names):
     if names is not None:
         model.feature_names_in_ = np.array(names, dtype=object)
     return model
+
+
+def check_alike(models, paths) -> None:
+    """Raise if models differ in kind, or in the names of columns where they have names."""
+    first = names_of(models[0])
+    for path, model in zip(paths, models, strict=True):
+        if kind_of(model) != kind_of(models[0]):
+            raise Failure(
+                f"{path} holds {described(model)}, and {paths[0]} {described(models[0])}: models "
+                "must be of one kind."
+            )
+        names = names_of(model)
+        if names is not None and first is not None and names != first:
+            raise Failure(
+                f"{path} has the columns {', '.join(names)}, and {paths[0]} has "
+                f"{', '.join(first)}: they must be the same, in one order."
+            )
 
 
 def save(model, names, path) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .errors import INTERRUPTED, Failure, Usage, say
+from .text import Unfinished, article, rows_of
 
 __all__ = ["run"]
 
@@ -43,11 +44,16 @@ def run(options) -> int:
     """Run the command; returns the exit code."""
     if options.lengths is not None:
         raise Usage("--lengths is for whole files; with --online, --group cuts sequences.")
+    for setting in ("iterations", "tolerance", "solver"):
+        if getattr(options, setting) is not None:
+            raise Usage(f"--{setting} is for whole files: with --online, rows are read once.")
     with _Signals() as signals:
         model = _first_model(options)
 
+        from .data import check_cuts
         from .models import names_of, without_names
 
+        check_cuts(options, model)
         known = names_of(model)
         without_names(model)
         learner = _Learner(model, options, known)
@@ -89,10 +95,10 @@ def _first_model(options):
         model = fastem.load(start)
     found = type(model).__name__
     if kind_of(model) not in _KINDS[options.kind]:
-        raise Usage(f"{start} holds a {found}, which is no {options.kind}.")
+        raise Usage(f"{start} holds {article(found)}, which is no {options.kind}.")
     if found != name:
         if options.family or options.emissions or options.bayesian or options.proportions:
-            raise Usage(f"{start} holds a {found}, and the options ask for a {name}.")
+            raise Usage(f"{start} holds {article(found)}, and the options ask for {article(name)}.")
         settings = settings_of(options, found)
     family = settings.pop("family", None)
     if family is not None:
@@ -180,6 +186,10 @@ class _Rows:
     sequences: bool
     n_columns: int
     separator: str
+    #: The number of the line that is read next.
+    line: int
+    #: Lines of a row that has not ended.
+    begun: list[str] = field(default_factory=list)
     values: list[list[str]] = field(default_factory=list)
     #: The number of the first of them in the stream.
     first: int = 0
@@ -238,16 +248,29 @@ class _Rows:
     def _has_groups(self):
         return self.columns.group is not None
 
-    def add(self, rows):
-        """More rows have come."""
+    def read(self, lines):
+        """More lines have come. Rows before a wrong one are kept, and those that are whole."""
+        lines, self.begun = self.begun + lines, []
+        try:
+            for row in rows_of(lines, self.separator, self.n_columns, self.line):
+                self._add(row)
+        except Unfinished as error:
+            self.line += error.n_lines
+            self.begun = lines[error.n_lines :]
+            raise
+        self.line += len(lines)
+
+    def _add(self, row):
         if self._has_groups:
             group = self.columns.group
-            for place, row in enumerate(rows, len(self.values)):
-                before = rows[place - len(self.values) - 1] if place > len(self.values) else \
-                    self.values[-1] if self.values else row  # fmt: skip
-                if row[group] != before[group]:
-                    self.n_whole = place
-        self.values += rows
+            row[group] = row[group].strip()
+            if not row[group]:
+                from .data import no_group
+
+                raise no_group(self.first + len(self.values))
+            if self.values and row[group] != self.values[-1][group]:
+                self.n_whole = len(self.values)
+        self.values.append(row)
 
     def n_ready(self, chunk, *, idle=False):
         """How many rows can be learned from now."""
@@ -269,53 +292,59 @@ def _chunks(options, model, known, signals) -> Iterator[Any]:
         return
     from .arrivals import lines
 
-    rows, waiting, line = None, time.monotonic(), 1
+    rows, beginning, waiting, failure = None, [], time.monotonic(), None
     for arrived in lines(options.data, lambda: signals.stopped):
         if arrived is not None:
-            if rows is None:
-                rows, arrived, line = _begun(options, model, known, arrived, line)
+            failure = None
+            try:
                 if rows is None:
-                    continue
-            from .text import rows_of
-
-            rows.add(rows_of(arrived, rows.separator, rows.n_columns, line))
-            line += len(arrived)
+                    beginning += arrived
+                    rows, arrived = _begun(options, model, known, beginning)
+                if rows is not None:
+                    rows.read(arrived)
+            except Failure as error:
+                failure = error
         idle = arrived is None and time.monotonic() - waiting >= _PATIENCE
         taken = False
         while rows is not None and (n_rows := rows.n_ready(options.chunk, idle=idle)):
             taken = True
             yield rows.take(n_rows, options.drop_missing)
+        if failure is not None and not isinstance(failure, Unfinished):
+            break
         if taken or not (rows and rows.values):
             waiting = time.monotonic()
         if arrived is None:
             yield None
     if rows is not None and rows.values:
         yield rows.take(len(rows.values), options.drop_missing)
+    # A row that a signal has cut off is no error.
+    if failure is not None and not (signals.stopped and isinstance(failure, Unfinished)):
+        raise failure
 
 
-def _begun(options, model, known, arrived, line):
-    """What the first line tells, and the lines after its header."""
-    from .data import Columns
-    from .tables import FirstLine, format_of
+def _begun(options, model, known, lines):
+    """What the first line tells, and the lines after its header; None if all are empty."""
+    from .data import Columns, check_columns
+    from .tables import FirstLine, format_of, separator_for
 
-    while arrived and not arrived[0].strip():
-        arrived, line = arrived[1:], line + 1
-    if not arrived:
-        return None, arrived, line
-    tab = "\t" if format_of(options.data, options.format) == "tsv" else None
-    first = FirstLine.of(arrived[0], options.separator or tab, options.header)
+    n_before = next((n for n, line in enumerate(lines) if line.strip()), None)
+    if n_before is None:
+        return None, []
+    separator = separator_for(format_of(options.data, options.format), options)
+    first = FirstLine.of(lines[n_before:], separator, options.header)
     columns = Columns.chosen(options, first.names, first.n_columns, known)
-    rows = _Rows(columns, model._learns_sequences, first.n_columns, first.separator)
-    named = first.names is not None
-    return rows, arrived[named:], line + named
+    check_columns(model, len(columns.values))
+    if first.names is not None:
+        n_before += first.n_lines
+    rows = _Rows(columns, model._learns_sequences, first.n_columns, first.separator, n_before + 1)
+    return rows, lines[n_before:]
 
 
 def _chunks_of_file(options, model, known, signals):
     """Chunks of a file that is not text."""
     from . import data
 
-    whole = data.read(options.data, options, sequences=model._learns_sequences, known=known,
-                      drop_missing=options.drop_missing)  # fmt: skip
+    whole = data.read(options.data, options, model, known=known, drop_missing=options.drop_missing)
     if whole.lengths is None:
         for start in range(0, whole.X.shape[0], options.chunk):
             if signals.stopped:

@@ -70,6 +70,12 @@ def add_to(commands):
 
 def _run(options):
     size = _size(options.size)
+    if not 0.0 < options.dpi < float("inf"):
+        raise Usage(f"--dpi must be more than 0; got {options.dpi:g}.")
+    if not 0.0 < options.level < 1.0:
+        raise Usage("--level must be between 0 and 1.")
+    if options.steps < 0:
+        raise Usage("--steps must be 0 or more.")
     if options.out.suffix.lower() not in _ENDINGS:
         raise Usage(f"--out: a picture ends with one of {', '.join(_ENDINGS)}.")
     if not options.out.absolute().parent.is_dir():
@@ -83,19 +89,21 @@ def _run(options):
     matplotlib.use("Agg")
     from matplotlib.figure import Figure
 
+    from ..plot.style import plain
     from . import data
-    from .models import load, named, names_of
+    from .models import check_alike, load, named, names_of
 
     model = load(options.model)
     given = None
     if options.data is not None:
-        given = data.read(options.data, options, sequences=model._learns_sequences,
-                          known=names_of(model))  # fmt: skip
+        given = data.read(options.data, options, model, known=names_of(model))
         # Columns with other names may take the place of those of the model.
         named(model, given.names if names_of(model) is None else None)
     kind = options.kind or _natural(model, given, options)
     _check_given(kind, given, options)
     models = [model, *map(load, options.others)]
+    if "models" in KINDS[kind]:
+        check_alike(models, [options.model, *options.others])
     figure = Figure(figsize=size, layout="constrained")
     ax = figure.add_subplot()
     with warnings.catch_warnings():
@@ -103,7 +111,7 @@ def _run(options):
         warnings.filterwarnings("ignore", "X does not have valid feature names")
         _draw(kind, models, given, options, ax)
     if options.title:
-        figure.suptitle(options.title)
+        figure.suptitle(plain(options.title))
     figure.savefig(options.out, dpi=options.dpi)
 
 
@@ -120,7 +128,7 @@ def _size(text):
 def _natural(model, given, options):
     """The picture that shows most of a model."""
     from ..families import Gaussian, as_family
-    from .models import kind_of
+    from .models import described, kind_of
 
     if options.others:
         return "divergences"
@@ -134,7 +142,7 @@ def _natural(model, given, options):
         return "components" if is_gaussian and model.n_features_in_ > 1 else "densities"
     if getattr(model, "lower_bounds_", None):
         return "learning-curves"
-    raise Usage(f"a {type(model).__name__} has no picture of its own: choose with --kind.")
+    raise Usage(f"{described(model)} has no picture of its own: choose with --kind.")
 
 
 def _check_given(kind, given, options):
@@ -156,12 +164,11 @@ def _check_given(kind, given, options):
 
 def _draw(kind, models, given, options, ax):
     from .. import plot
-    from .models import names_of
 
     model = models[0]
     X = None if given is None else given.X
     lengths = None if given is None else given.lengths
-    columns = [_column(word, names_of(model)) for word in options.column]
+    columns = [_column(word, model, kind, options) for word in options.column]
     one = {"column": columns[0]} if len(columns) == 1 else {}
     two = {"columns": tuple(columns)} if len(columns) == 2 else {}
     cut = {} if lengths is None else {"lengths": lengths}
@@ -174,15 +181,14 @@ def _draw(kind, models, given, options, ax):
     elif kind == "responsibilities":
         plot.responsibilities(model, X, **cut, ax=ax)
     elif kind == "states":
+        _check_sequence(given, options)
         plot.states(model, X, lengths, sequence=options.sequence, **one, ax=ax)
     elif kind == "transitions":
         plot.transitions(model, ax=ax)
     elif kind == "bands":
-        sequences = given.sequences()
-        if not -len(sequences) <= options.sequence < len(sequences):
-            raise Usage(f"--sequence: there are {len(sequences)} sequences, numbered from 0.")
+        _check_sequence(given, options)
         plot.bands(
-            model, sequences[options.sequence], of=options.of, steps=options.steps, **one,
+            model, given.sequences()[options.sequence], of=options.of, steps=options.steps, **one,
             kind="filtered" if options.filtered else "smoothed", level=options.level, ax=ax,
         )  # fmt: skip
     elif kind == "learning-curves":
@@ -195,15 +201,30 @@ def _draw(kind, models, given, options, ax):
         plot.matches(*models, ax=ax)
 
 
+def _check_sequence(given, options):
+    n_sequences = 1 if given.lengths is None else len(given.lengths)
+    if not -n_sequences <= options.sequence < n_sequences:
+        are = "is 1 sequence" if n_sequences == 1 else f"are {n_sequences} sequences"
+        raise Usage(f"--sequence: there {are}, numbered from 0.")
+
+
 def _labels(options):
-    return [path.stem for path in (options.model, *options.others)]
+    from ..plot.style import plain
+
+    return [plain(path.stem) for path in (options.model, *options.others)]
 
 
-def _column(word, names):
-    """A column by its number among those of the model."""
+def _column(word, model, kind, options):
+    """A column by its number among those of the model, or among its states."""
+    from .models import kind_of, names_of
+
+    names, n_columns = names_of(model), model.n_features_in_
+    if kind == "bands" and kind_of(model) == "kalman" and options.of == "states":
+        n_columns = model.transition_matrices_.shape[-1]
+        names = [f"state{n}" for n in range(n_columns)]
     if names is not None and word in names:
         return names.index(word)
-    if word.isdecimal():
+    if word.isdecimal() and int(word) < n_columns:
         return int(word)
-    listed = "which have no names" if names is None else ", ".join(names)
+    listed = f"0 to {n_columns - 1}" if names is None else ", ".join(names)
     raise Usage(f"--column: there is no column {word!r} among those of the model, {listed}.")

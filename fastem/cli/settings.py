@@ -8,6 +8,7 @@ import json
 import fastem
 
 from .errors import Usage
+from .text import article
 
 __all__ = ["add_settings", "class_of", "made", "settings_of"]
 
@@ -41,8 +42,8 @@ def add_settings(parser):
     add("--covariance", metavar="TYPE",
         help="full, tied, diag or spherical (kalman: of the observations)")  # fmt: skip
     add("--family", metavar="NAME",
-        help="of a gmm: bernoulli, beta, exponential, gamma, gaussian, multinomial or poisson "
-        "components (default: gaussian, with --covariance)")  # fmt: skip
+        help="of a gmm: bernoulli, beta, dirichletmultinomial, exponential, gamma, gaussian, "
+        "multinomial or poisson components (default: gaussian, with --covariance)")  # fmt: skip
     add("--emissions", metavar="NAME",
         help="of an hmm: gaussian (default), poisson, categorical, multinomial, gmm (with --n-mix) "
         "or another family")  # fmt: skip
@@ -72,6 +73,7 @@ def class_of(options) -> str:
     _only(options.kind == "dirichlet", options.proportions, "--proportions is for dirichlet.")
     _only(options.kind in ("gmm", "hmm"), options.bayesian, "--bayesian is for gmm and hmm.")
     if options.kind == "gmm":
+        _check_family("--family", options.family)
         if options.bayesian:
             _only(options.family in (None, "gaussian"), True, "--bayesian is for gaussian.")
             return "BayesianGaussianMixture"
@@ -82,10 +84,20 @@ def class_of(options) -> str:
             if emissions not in _BAYESIAN:
                 raise Usage(f"--bayesian is for emissions {' and '.join(_BAYESIAN)}.")
             return _BAYESIAN[emissions]
+        _check_family("--emissions", emissions, _EMISSIONS)
         return _EMISSIONS.get(emissions, "HMM")
     if options.kind == "kalman":
         return "KalmanFilter"
     return "Dirichlet" if options.proportions else "CompoundDirichlet"
+
+
+def _check_family(option, name, others=()):
+    """Raise for a family that has no name, or needs more than its name."""
+    from ..families import FAMILY_NAMES
+
+    if name not in (None, *others, *FAMILY_NAMES):
+        known = ", ".join(sorted({*others, *FAMILY_NAMES}))
+        raise Usage(f"{option} must be one of {known}; got {name!r}.")
 
 
 def _only(holds, given, message):
@@ -107,7 +119,7 @@ def settings_of(options, name: str) -> dict:
             continue
         setting = next((setting for setting in names if setting in known), None)
         if setting is None:
-            raise Usage(f"{_FLAGS[option]}: a {name} has no such setting.")
+            raise Usage(f"{_FLAGS[option]}: {article(name)} has no such setting.")
         if setting in settings:
             raise Usage(f"{_FLAGS[option]} gives {setting} a second time.")
         settings[setting] = value
@@ -121,7 +133,7 @@ def settings_of(options, name: str) -> dict:
             raise Usage(f"--set needs NAME=VALUE; got {text!r}.")
         if setting not in known or setting == "callback":
             others = ", ".join(sorted(set(known) - {"callback"}))
-            raise Usage(f"--set: a {name} has no setting {setting!r}; it has {others}.")
+            raise Usage(f"--set: {article(name)} has no setting {setting!r}; it has {others}.")
         settings[setting] = _value(value)
     return settings
 

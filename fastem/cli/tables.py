@@ -5,21 +5,23 @@ Each has ``names`` (None without a header), ``shape``, ``numbers(columns)`` and 
 
 from __future__ import annotations
 
-import csv
 import gzip
 import io
+import math
 import re
-import sys
+from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from .arrivals import standard_input
 from .errors import Failure, Usage
-from .text import MISSING, as_numbers, is_header, rows_of, separator_of
+from .text import MISSING, as_numbers, is_header, records_of, rows_of, separator_of
 
-__all__ = ["FirstLine", "format_of", "read_table", "title"]
+__all__ = ["FirstLine", "format_of", "read_table", "separator_for", "title"]
 
 
 def read_table(source: str, options):
@@ -31,8 +33,19 @@ def read_table(source: str, options):
         return ArrayTable(_loaded(source))
     if kind == "npz":
         return ArrayTable(_from_npz(source, options.key))
-    separator = options.separator or ("\t" if kind == "tsv" else None)
-    return TextTable(_text(source), separator, options.header)
+    return TextTable(_text(source), separator_for(kind, options), options.header)
+
+
+def separator_for(kind: str, options) -> str | None:
+    """What options say is between values; None leaves it to the first line."""
+    if options.separator is None:
+        return "\t" if kind == "tsv" else None
+    if len(options.separator) != 1 or options.separator in '"\r\n':
+        raise Usage(
+            "--separator must be one character, and no quotation mark or line end; got "
+            f"{options.separator!r}."
+        )
+    return options.separator
 
 
 def format_of(source: str, given: str | None = None) -> str:
@@ -62,14 +75,14 @@ def title(names, column: int) -> str:
 
 def _file_or_bytes(source):
     if source == "-":
-        return io.BytesIO(sys.stdin.buffer.read())
+        return io.BytesIO(standard_input().read())
     with open(source, "rb"):  # what is missing is reported alike by all
         return source
 
 
 def _text(source):
     if source == "-":
-        content = sys.stdin.buffer.read()
+        content = standard_input().read()
     else:
         with (gzip.open if source.endswith(".gz") else open)(source, "rb") as file:
             try:
@@ -83,22 +96,24 @@ def _text(source):
 
 
 class FirstLine(NamedTuple):
-    """What the first line of text tells."""
+    """What the first line of text tells, or the first lines, if a name goes over several."""
 
     separator: str
     #: The names of the columns, if it is a header.
     names: list[str] | None
     n_columns: int
+    #: How many lines it takes.
+    n_lines: int
 
     @classmethod
-    def of(cls, line: str, separator: str | None, header: str) -> FirstLine:
+    def of(cls, lines: Iterable[str], separator: str | None, header: str) -> FirstLine:
         """``separator`` and ``header`` are what options say."""
+        lines = iter(lines)
+        line = next(lines)
         separator = separator or separator_of(line)
-        if len(separator) != 1:
-            raise Usage(f"--separator must be one character; got {separator!r}.")
-        values = next(csv.reader([line], delimiter=separator))
+        values, n_lines = next(records_of(chain([line], lines), separator, 1))
         named = header == "yes" or (header == "auto" and is_header(values))
-        return cls(separator, _names(values) if named else None, len(values))
+        return cls(separator, _names(values) if named else None, len(values), n_lines)
 
 
 class TextTable:
@@ -106,15 +121,14 @@ class TextTable:
 
     def __init__(self, text: str, separator: str | None, header: str):
         start = len(text) - len(text.lstrip("\r\n"))
-        text = text[start:]
+        n_before, text = text[:start].count("\n"), text[start:]
         if not text.strip():
             raise Failure("there are no data: the input is empty.")
-        first, _, rest = text.partition("\n")
-        first_line = FirstLine.of(first.rstrip("\r"), separator, header)
-        self.separator, self.names, self._n_columns = first_line
-        named = self.names is not None
-        self._text = (rest if named else text).rstrip("\r\n")
-        self._first_line = 1 + named
+        first_line = FirstLine.of(_lines(text), separator, header)
+        self.separator, self.names, self._n_columns, n_lines = first_line
+        n_header = 0 if self.names is None else n_lines
+        self._text = text[sum(map(len, islice(_lines(text), n_header))) :].rstrip("\r\n")
+        self._first_line = 1 + n_before + n_header
         self._rows: list[list[str]] | None = None
 
     @property
@@ -139,7 +153,7 @@ class TextTable:
         """All rows as text, each with as many values as the first line."""
         if self._rows is None:
             lines = io.StringIO(self._text, newline="")
-            self._rows = rows_of(lines, self.separator, self._n_columns, self._first_line)
+            self._rows = [*rows_of(lines, self.separator, self._n_columns, self._first_line)]
         return self._rows
 
     def _by_pandas(self, columns):
@@ -174,6 +188,11 @@ class TextTable:
             )  # fmt: skip
         except ValueError:
             return None
+
+
+def _lines(text: str) -> Iterator[str]:
+    """The lines of text with their ends, one after another: there may be very many."""
+    return (found[0] for found in re.finditer(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+", text))
 
 
 def _exactly(version: str) -> dict[str, str]:
@@ -268,7 +287,14 @@ class ArrayTable:
     def labels(self, column: int) -> list[str]:
         values = self.array[:, [column]]
         values = values.toarray() if hasattr(values, "toarray") else values
-        return [repr(int(v)) if v == int(v) else repr(float(v)) for v in values[:, 0]]
+        return [_label(value) for value in values[:, 0].tolist()]
+
+
+def _label(value: float) -> str:
+    """A number as a label; a missing one is no label."""
+    if isinstance(value, float) and not value.is_integer():
+        return "" if math.isnan(value) else repr(value)
+    return repr(int(value))
 
 
 def _loaded(source, **options):
@@ -301,6 +327,8 @@ def _from_npz(source, key):
                 return sparse.csr_array(sparse.load_npz(source))
             if key is None:
                 key = names[0] if len(names) == 1 else "X" if "X" in names else None
+            if not names:
+                raise Failure("the file holds no arrays.")
             if key not in names:
                 raise Failure(f"the file has the arrays {', '.join(names)}: choose with --key.")
             return file[key]

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterable, Iterator
 
 from .errors import Failure
 
-__all__ = ["MISSING", "as_numbers", "is_header", "rows_of", "separator_of"]
+__all__ = ["MISSING", "Unfinished", "article", "as_numbers", "is_header", "records_of", "rows_of",
+           "separator_of"]  # fmt: skip
 
 #: What stands for a missing value.
 MISSING = frozenset({"", "NA", "N/A", "n/a", "NaN", "nan", "NAN", "null", "NULL", "None", "<NA>"})
 _TRUTH = {"true": 1.0, "false": 0.0}
+
+
+def article(name: str) -> str:
+    """The name of a class with its article."""
+    return f"{'an' if name.startswith('HMM') else 'a'} {name}"
 
 
 def separator_of(line: str) -> str:
@@ -23,25 +30,47 @@ def is_header(values: list[str]) -> bool:
     return any(_number(value) is None for value in values)
 
 
-def rows_of(lines, separator: str, n_columns: int, first_line: int) -> list[list[str]]:
-    """Rows of values; raises :class:`Failure` for one that has more or fewer than the first."""
-    rows = []
+class Unfinished(Failure):
+    """Lines end within quotation marks."""
+
+    def __init__(self, message, n_lines):
+        super().__init__(message)
+        #: How many lines there are before the row that has no end.
+        self.n_lines = n_lines
+
+
+def records_of(lines: Iterable[str], separator: str, first_line: int):
+    """The values of each row, whatever their number, and how many lines have been read."""
     reader = csv.reader(lines, delimiter=separator, strict=True)
+    n_lines = 0
     try:
         for row in reader:
-            if not row and n_columns > 1:
-                continue
-            row = row or [""]  # in a single column, a missing value
-            if len(row) != n_columns:
-                raise Failure(
-                    f"line {first_line + reader.line_num - 1} has {len(row)} values, and the first "
-                    f"line has {n_columns}."
-                )
-            rows.append(row)
+            n_lines = reader.line_num
+            yield row, n_lines
     except csv.Error as error:
-        line = first_line + reader.line_num - 1
-        raise Failure(f"line {line} is not CSV: {error}.") from error
-    return rows
+        why = str(error)
+        if why.startswith("new-line character"):
+            why = "a carriage return is not followed by a line feed"
+        message = f"line {first_line + reader.line_num - 1} is not CSV: {why}."
+        if why == "unexpected end of data":
+            raise Unfinished(message, n_lines) from error
+        raise Failure(message) from error
+
+
+def rows_of(
+    lines: Iterable[str], separator: str, n_columns: int, first_line: int
+) -> Iterator[list[str]]:
+    """Rows of values; raises :class:`Failure` at one that has more or fewer than the first."""
+    for row, n_lines in records_of(lines, separator, first_line):
+        if not row and n_columns > 1:
+            continue
+        row = row or [""]  # in a single column, a missing value
+        if len(row) != n_columns:
+            values = "1 value" if len(row) == 1 else f"{len(row)} values"
+            raise Failure(
+                f"line {first_line + n_lines - 1} has {values}, and the first line has {n_columns}."
+            )
+        yield row
 
 
 def as_numbers(values: list[str], name: str, first_row: int = 0):

@@ -122,12 +122,12 @@ def read_both(options):
     check_out(options.out)
     model = load(options.model)
     known = names_of(model)
-    given = data.read(options.data, options, sequences=model._learns_sequences, known=known)
+    given = data.read(options.data, options, model, known=known)
     return without_names(model), given
 
 
 def _predict(options):
-    from .models import kind_of
+    from .models import described, kind_of
     from .output import Output
 
     model, data = read_both(options)
@@ -145,7 +145,7 @@ def _predict(options):
         _add_of_kalman(output, model, data, options)
     elif kind == "dirichlet":
         if options.proba or not hasattr(model, "transform"):
-            raise Usage(f"a {type(model).__name__} has no labels.")
+            raise Usage(f"{described(model)} has no labels.")
         shares = model.transform(data.X)
         output.add_all(shares, column_names(data.names, shares.shape[1]), of_data=True)
     else:
@@ -189,7 +189,7 @@ def _add_of_kalman(output, model, data, options):
 def _sample(options):
     import numpy as np
 
-    from .models import kind_of, load, names_of
+    from .models import described, kind_of, load, names_of
     from .output import Output, check_out
 
     if options.n < 1:
@@ -214,8 +214,9 @@ def _sample(options):
     elif kind in ("mixture", "hmm", "vhmm"):
         X, hidden = model.sample(options.n)
     else:
-        raise Failure(f"{options.model} holds a {type(model).__name__}, which is drawn from in "
-                      "Python only.")  # fmt: skip
+        raise Failure(
+            f"{options.model} holds {described(model)}, which is drawn from in Python only."
+        )
     output = Output()
     output.add_all(X, column_names(names_of(model), X.shape[1]), of_data=True)
     if hidden is not None and np.ndim(hidden) == 2:

@@ -231,3 +231,54 @@ def test_missing_values_of_a_single_column(fastem, series):
         (fastem.folder / name).write_bytes(content.encode())
         fastem(*fit, name)
         assert_same(library.load(fastem.folder / "m"), expected)
+
+
+def test_missing_rows_of_sequences_are_dropped(fastem):
+    several = np.random.default_rng(0).normal(size=(4, 15, 1))
+    several[1, 3] = several[3, -1] = several[2] = np.nan
+    expected = library.GaussianHMM(2, random_state=1).fit(
+        np.concatenate([x[~np.isnan(x[:, 0])] for x in several]), [15, 14, 14]
+    )
+    np.save(fastem.folder / "several.npy", several)
+    np.save(fastem.folder / "flat.npy", several.reshape(-1, 1))
+    (fastem.folder / "lengths.csv").write_text("15\n" * 4)
+    rows = [f"{n // 15},{x}" for n, x in enumerate(several.ravel())]
+    (fastem.folder / "grouped.csv").write_text("\n".join(["g,x", *rows]))
+    fit = ("fit", "hmm", "-k", 2, "--seed", 1, "--drop-missing", "-o", "m.fastem")
+    for source in (("several.npy",), ("flat.npy", "--lengths", "lengths.csv"),
+                   ("grouped.csv", "--group", "g")):  # fmt: skip
+        _, err = fastem(*fit, *source)
+        assert "3 sequences, 43 rows" in err[0]
+        assert_same(library.load(fastem.folder / "m.fastem"), expected)
+
+
+def test_missing_rows_and_weights_of_sparse_counts(fastem):
+    X = np.loadtxt(fastem.folder / "counts.csv", delimiter=",", skiprows=1)
+    weights = np.arange(len(X)) % 3 + 1.0
+    expected = library.CompoundDirichlet().fit(X, sample_weight=weights)
+    gap = np.vstack([X[:4], [[np.nan, 0, 0, 2]], X[4:]])
+    weighted = np.column_stack([gap, np.insert(weights, 4, 1.0)])
+    sparse.save_npz(fastem.folder / "gap.npz", sparse.csr_array(weighted))
+    fit = ("fit", "dirichlet", "gap.npz", "--weight", 4, "-o", "m")
+    fastem(*fit, "--drop-missing")
+    np.testing.assert_allclose(
+        library.load(fastem.folder / "m").alpha_, expected.alpha_, rtol=1e-12
+    )
+    _, err = fastem(*fit, code=1)
+    assert "a value is missing in column 0, row 5" in err[0]
+
+
+def test_names_over_several_lines_and_other_line_ends(fastem, rows, expected):
+    text = (fastem.folder / "measurements.csv").read_text()
+    (fastem.folder / "mac.csv").write_bytes(text.replace("\n", "\r").encode())
+    (fastem.folder / "high.csv").write_text(text.replace("weight", '"weight\n(kg)"', 1))
+    for more in ((), ("--online", "--chunk", 300)):
+        fastem("fit", "gmm", "high.csv", *ARGUMENTS, *more)
+        names = library.load(fastem.folder / "m.fastem").feature_names_in_
+        assert names.tolist() == ["height", "weight\n(kg)"]
+    for name in ("mac.csv", "high.csv"):
+        fastem("fit", "gmm", name, *ARGUMENTS)
+        assert_same(library.load(fastem.folder / "m.fastem"), expected)
+    (fastem.folder / "wrong.csv").write_text('\n"a\nb",c\n1,2\n3\n')
+    _, err = fastem("fit", "gmm", "wrong.csv", *ARGUMENTS, code=1)
+    assert err == ["fastem fit: line 5 has 1 value, and the first line has 2."]

@@ -138,3 +138,41 @@ def test_an_interrupt_of_a_long_fit_is_one_line(fastem):
     out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out, err) == (130, "", "fastem fit: interrupted\n")
     assert not (fastem.folder / "long.fastem").exists()
+
+
+def test_rows_before_a_wrong_one_are_learned_from(fastem):
+    lines = (fastem.folder / "log.csv").read_text().splitlines()
+    for wrong, words in (("1", "line 252 has 1 value, and"), ('1,"2" 3', "line 252 is not CSV")):
+        text = "\n".join([*lines[:251], wrong, *lines[251:]])
+        _, err = fastem.process(*ONLINE, "--chunk", 100, stdin=text, code=1)
+        assert len(err) == 1 and words in err[0]
+        assert library.load(fastem.folder / "m.fastem").n_observations_ == 250
+
+
+def test_a_row_may_go_on_in_the_next_block(fastem, rows):
+    # Blocks have 64 KiB.
+    names = [f'"a long name,\nof ""{n}""' + " and so on" * 30 + '"' for n in range(len(rows))]
+    text = ["name,height,weight"]
+    text += [f"{name},{x},{y}" for name, (x, y) in zip(names, rows, strict=True)]
+    (fastem.folder / "long.csv").write_text("\n".join(text))
+    fit = ("fit", "gmm", "long.csv", "-k", 3, "--seed", 1, "--online", "--ignore", "name")
+    fastem(*fit, "-o", "m.fastem")
+    expected = library.GaussianMixture(3, random_state=1).partial_fit(rows)
+    assert_array_equal(library.load(fastem.folder / "m.fastem").means_, expected.means_)
+    (fastem.folder / "long.csv").write_text("\n".join([*text, '"open,1,2', "x,1,2"]))
+    _, err = fastem(*fit, "-o", "m.fastem", code=1)
+    # At the end of the input, lines of a row are counted from the first.
+    assert err == ["fastem fit: line 603 is not CSV: unexpected end of data."]
+    assert library.load(fastem.folder / "m.fastem").n_observations_ == 300
+
+
+def test_groups_are_as_in_a_whole_file(fastem):
+    visits = (fastem.folder / "visits.csv").read_text()
+    (fastem.folder / "spaces.csv").write_text(visits.replace("bob,6", " bob ,6"))
+    out = ("--group", "patient", "-k", 2, "--seed", 1, "--online", "-o", "h.fastem")
+    fastem("fit", "hmm", "spaces.csv", *out)
+    assert library.load(fastem.folder / "h.fastem").n_observations_ == 4
+    (fastem.folder / "gaps.csv").write_text(visits.replace("dee", ""))
+    _, err = fastem("fit", "hmm", "gaps.csv", *out, code=1)
+    assert err == ["fastem fit: row 121 has no value in the column of --group."]
+    assert library.load(fastem.folder / "h.fastem").n_observations_ == 3

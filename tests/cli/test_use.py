@@ -335,3 +335,12 @@ def test_a_single_number_is_written_in_the_format_of_the_file(fitted):
         fitted(*given, "-o", "number.parquet")
         found = parquet.read_table(fitted.folder / "number.parquet")
         assert found.to_pydict() == {name: [number]}
+
+
+def test_titles_and_names_of_files_are_no_formulas(fitted):
+    pytest.importorskip("matplotlib")
+    name = "a$^$.fastem"
+    (fitted.folder / name).write_bytes((fitted.folder / "a.fastem").read_bytes())
+    fitted("plot", name, "--with", "b.fastem", "-o", "t.png", "--title", r"$\nothing$")
+    fitted("plot", "series.fastem", "series.csv", "--of", "states", "--column", "state0",
+           "-o", "t.png")  # fmt: skip
