@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from pathlib import Path
 
@@ -218,13 +219,15 @@ def _column(word, model, kind, options):
     """A column by its number among those of the model, or among its states."""
     from .models import kind_of, names_of
 
-    names, n_columns = names_of(model), model.n_features_in_
+    # A model whose parameters were given has counted no columns: the picture checks the number.
+    names, n_columns = names_of(model), getattr(model, "n_features_in_", sys.maxsize)
     if kind == "bands" and kind_of(model) == "kalman" and options.of == "states":
-        n_columns = model.transition_matrices_.shape[-1]
+        matrices = getattr(model, "transition_matrices_", model.transition_matrices)
+        n_columns = len(matrices[-1])
         names = [f"state{n}" for n in range(n_columns)]
     if names is not None and word in names:
         return names.index(word)
     if word.isdecimal() and int(word) < n_columns:
         return int(word)
-    listed = f"0 to {n_columns - 1}" if names is None else ", ".join(names)
+    listed = "which have no names" if names is None else ", ".join(names)
     raise Usage(f"--column: there is no column {word!r} among those of the model, {listed}.")

@@ -342,5 +342,19 @@ def test_titles_and_names_of_files_are_no_formulas(fitted):
     name = "a$^$.fastem"
     (fitted.folder / name).write_bytes((fitted.folder / "a.fastem").read_bytes())
     fitted("plot", name, "--with", "b.fastem", "-o", "t.png", "--title", r"$\nothing$")
-    fitted("plot", "series.fastem", "series.csv", "--of", "states", "--column", "state0",
-           "-o", "t.png")  # fmt: skip
+
+
+def test_columns_of_pictures(fitted):
+    pytest.importorskip("matplotlib")
+    model = library.KalmanFilter(
+        transition_matrices=[[1]], observation_matrices=[[1]], transition_covariance=[[1]],
+        observation_covariance=[[1]], initial_state_mean=[0], initial_state_covariance=[[1]],
+    )  # fmt: skip
+    library.save(model, fitted.folder / "given.fastem")
+    for name in ("series", "given"):
+        given = ("plot", f"{name}.fastem", "series.csv", "-o", "t.png", "--column")
+        fitted(*given, 0)
+        fitted(*given, "state0", "--of", "states")
+        for words in (("level_",), ("level", "--of", "states"), ("1", "--of", "states")):
+            _, err = fitted(*given, *words, code=2)
+            assert err[0].startswith(f"fastem plot: --column: there is no column {words[0]!r}")
