@@ -173,6 +173,7 @@ def incremental(
     blocks = blocks_of(data, n_blocks)
     if len(blocks) <= 1:
         return fit(model, data, stopping, maximize, prior)
+    stopping.ends_by_falls = False
     if stopping.max_iter > 0:
         better = improved_on_sample(model, blocks, maximize, clearly=keep_start)
         keep_start = keep_start and better is model
@@ -199,6 +200,13 @@ def incremental(
             done = kept[number] if done is None else done + kept[number]
             if is_last:
                 bound = done.log_likelihood + model.log_joint(done.statistics)
+                if np.isnan(bound) or bound == np.inf:
+                    raise ImpossibleDataError(
+                        f"The free energy is not finite at pass {n_passes + 1}: squares of the "
+                        "data are beyond what a double can hold, or some component has collapsed "
+                        "onto points that are too close together for one. Scale the columns to a "
+                        "moderate range, or use fewer components."
+                    )
                 whole = done._replace(log_likelihood=float(bound))
                 if stopping.before_step(model, whole):
                     return Fitted(model.with_horizon(whole.horizon), whole)

@@ -66,6 +66,9 @@ class StoppingRule:
     display: Display = SILENT
     #: What is kept of each iteration, in the words of who watches.
     measure = "log-likelihood"
+    #: Whether a fall of what is kept, however large, may end EM: not where it is the free energy of
+    #: incremental EM, which has then lost what its next passes gain again.
+    ends_by_falls = True
 
     def __init__(self, max_iter: int):
         self.max_iter = max_iter
@@ -217,6 +220,8 @@ class Monitored(StoppingRule):
         finally:
             if is_ours:
                 del monitor._is_shown
+        if self._has_fallen and monitor.iter < monitor.n_iter:
+            return False
         return bool(monitor.converged)
 
     @property
@@ -224,7 +229,18 @@ class Monitored(StoppingRule):
         """Whether the last iteration gained less than the ``tol`` of the monitor."""
         # The monitor may be a class of hmmlearn's.
         history = self.monitor.history
-        return len(history) >= 2 and bool(history[-1] - history[-2] < self.monitor.tol)
+        gained_little = len(history) >= 2 and history[-1] - history[-2] < self.monitor.tol
+        return bool(gained_little) and not self._has_fallen
+
+    @property
+    def _has_fallen(self):
+        """Whether the last iteration lost more than ``tol`` and rounding, and EM is to go on."""
+        history = self.monitor.history
+        if self.ends_by_falls or len(history) < 2:
+            return False
+        rounding = getattr(self.monitor, "_rounding", ConvergenceMonitor._rounding)
+        rounding *= abs(history[-1])
+        return history[-2] - history[-1] > max(self.monitor.tol, rounding)
 
 
 class ConvergenceMonitor:

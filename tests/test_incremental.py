@@ -471,3 +471,60 @@ def test_many_sorted_rows_start_from_a_sample_and_a_given_start_stays():
     given["precisions_init"] = batch.precisions_
     stays = fastem.GaussianMixture(4, solver="incremental", max_iter=0, **given).fit(X)
     np.testing.assert_allclose(stays.means_, batch.means_, rtol=1e-12)
+
+
+# Covariances that vanish ------------------------------------------------------------------------
+
+
+def beside_a_constant(n=480):
+    changing = np.random.default_rng(0).normal(size=n) + 3.0 * (np.arange(n) // 16 % 2)
+    return np.column_stack([np.zeros(n), changing])
+
+
+@pytest.mark.filterwarnings("ignore::fastem.exceptions.CovarianceWarning")
+@pytest.mark.parametrize("kind", ["diag", "full", "tied"])
+def test_a_constant_column_ends_where_batch_em_ends(kind, caplog):
+    X, settings = beside_a_constant(), {"covariance_type": kind, "random_state": 0, "n_iter": 100}
+    batch = fastem.GMMHMM(2, 2, **settings).fit(X, [8] * 60)
+    model = fastem.GMMHMM(2, 2, solver="incremental", n_blocks=4, **settings).fit(X, [8] * 60)
+    assert model.converged_
+    assert model.lower_bound_ == pytest.approx(batch.lower_bound_, abs=0.1)
+    # Once min_covar has its place, nothing falls.
+    assert np.diff(model.lower_bounds_[1:]).min() > 0.0
+    # A fall is not the end, nor is it called one.
+    fell = np.argmin(np.diff(model.lower_bounds_)) + 2
+    stopped = fastem.GMMHMM(2, 2, solver="incremental", n_blocks=4, **{**settings, "n_iter": fell})
+    stopped.fit(X, [8] * 60)
+    assert stopped.n_iter_ == fell
+    assert not stopped.converged_
+
+
+def test_a_fall_within_tol_is_the_end():
+    rng = np.random.default_rng(4)
+    X = [rng.normal(size=(20, 1)) + 4.0 * rng.integers(2, size=(20, 1)) for _ in range(12)]
+    # The prior pulls the likelihood down.
+    settings = {"means_prior": -3.0, "means_weight": 200.0, "init_params": "stc", "n_iter": 200}
+    model = fastem.GaussianHMM(2, random_state=0, solver="incremental", n_blocks=4, **settings)
+    model.means_ = np.array([[0.0], [4.0]])
+    model.fit(X)
+    changes = np.diff(model.lower_bounds_)
+    assert changes.min() < -model.tol
+    assert model.converged_
+    assert abs(changes[-1]) < model.tol
+
+
+def test_a_free_energy_that_is_no_number_is_refused(monkeypatch):
+    X, model = rows(), mixture(solver="incremental", n_blocks=6).fit(rows())
+    before = model.means_.copy()
+    monkeypatch.setattr(MixtureModel, "log_joint", lambda self, statistics: np.nan)
+    with pytest.raises(ValueError, match="free energy is not finite at pass 1: squares of the da"):
+        model.fit(X)
+    np.testing.assert_array_equal(model.means_, before)
+
+
+@pytest.mark.filterwarnings("ignore::fastem.exceptions.CovarianceWarning")
+@pytest.mark.parametrize("kind", ["diag", "full", "tied", "spherical"])
+def test_data_whose_squares_vanish_have_finite_bounds(kind):
+    settings = {"covariance_type": kind, "random_state": 0, "solver": "incremental", "n_blocks": 4}
+    model = fastem.GMMHMM(2, 2, **settings).fit(beside_a_constant() * 1e-160, [8] * 60)
+    assert np.isfinite(model.lower_bounds_).all()

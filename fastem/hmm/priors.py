@@ -16,7 +16,13 @@ import numpy as np
 
 from ..exceptions import CovarianceWarning
 from ..families import Gaussian
-from ..kernels.hmm.priors import CountPrior, GaussianPrior, MixturePrior
+from ..kernels.hmm.priors import (
+    LEAST_VARIANCE,
+    ROUNDING,
+    CountPrior,
+    GaussianPrior,
+    MixturePrior,
+)
 from ..notices import warn
 
 __all__ = ["dirichlet_mode", "finite_priors", "gaussian_covariances", "gaussian_means",
@@ -84,6 +90,7 @@ def gaussian_means(settings, moments, old):
 def gaussian_covariances(settings, moments, means, old):
     """``(Ψ + λ(m-μ)(m-μ)ᵀ + Σ γ (x-m)(x-m)ᵀ) / (ν + Σ γ)`` with ``m`` the new means."""
     n_states, n_columns = means.shape
+    roundings = _roundings(means, moments.mean)
     kind, old = settings.covariance_type, old["covariances"]
     mass, scatter = moments.mass, moments.scatter
     from_prior = means - _for_each_state(settings, "means_prior", means.shape)
@@ -98,16 +105,18 @@ def gaussian_covariances(settings, moments, means, old):
             new = (prior + about + scatter) / divisor[:, None]
         else:
             new = (prior.mean(axis=1) + (about.sum(axis=1) + scatter) / n_columns) / divisor
-        return _kept_or_new(settings, mass > 0, new, old)
+            roundings = roundings.mean(axis=1)
+        return _kept_or_new(settings, mass > 0, new, old, roundings)
     prior = _for_each_state(settings, "covars_prior", old.shape)
     about = _outer(_number_for_each_state(settings, "means_weight", n_states), from_prior)
     about = about + _outer(mass, shift)
     divisor = np.maximum(weight - n_columns, 0.0)
     if kind == "tied":
         new = (prior + about.sum(axis=0) + scatter) / (divisor + mass.sum())
-        return _kept_or_new(settings, np.array([True]), new[None], old[None])[0]
+        roundings = roundings.max(axis=0)
+        return _kept_or_new(settings, np.array([True]), new[None], old[None], roundings[None])[0]
     divisor = np.where(mass > 0, divisor + mass, 1.0)[:, None, None]
-    return _kept_or_new(settings, mass > 0, (prior + about + scatter) / divisor, old)
+    return _kept_or_new(settings, mass > 0, (prior + about + scatter) / divisor, old, roundings)
 
 
 def gaussian_prior(settings, n_columns, shape):
@@ -148,6 +157,7 @@ def mixture_covariances(settings, moments, means, old):
     shift = moments.mean.reshape(means.shape) - old_means
     scatter = moments.scatter.reshape(n_states, n_mix, *moments.scatter.shape[1:])
     prior, weight = _mixture_covariance_priors(settings, n_mix, n_columns)
+    roundings = _roundings(means, old_means)
     if kind == "diag":
         new = pull[:, :, None] * from_prior**2 + 2 * weight + scatter + mass[:, :, None] * shift**2
         divisor = mass[:, :, None] + 1 + 2 * (np.broadcast_to(prior, means.shape) + 1)
@@ -155,17 +165,19 @@ def mixture_covariances(settings, moments, means, old):
         squares = pull * np.square(from_prior).sum(axis=2) + mass * np.square(shift).sum(axis=2)
         new = squares + 2 * weight + scatter
         divisor = n_columns * (mass + 1) + 2 * (np.broadcast_to(prior, mass.shape) + 1)
+        roundings = roundings.mean(axis=2)
     else:
         about = _outer(pull, from_prior) + _outer(mass, shift) + scatter
         prior = np.swapaxes(np.broadcast_to(prior, old.shape), -1, -2)
         n_each = 1
         if kind == "tied":
             about, mass, n_each = about.sum(axis=1), mass.sum(axis=1), n_mix
+            roundings = roundings.max(axis=1)
         new = prior + about
         divisor = (mass + n_each + weight + n_columns + 1)[..., None, None]
     usable = divisor > 0
     new = np.where(usable, new / np.where(usable, divisor, 1.0), old)
-    return _kept_or_new(settings, mass > 0, new, old)
+    return _kept_or_new(settings, mass > 0, new, old, roundings)
 
 
 def mixture_prior(settings, n_columns, shape):
@@ -272,12 +284,21 @@ def _number_for_each_state(settings, name, n_states):
     return np.broadcast_to(value.reshape(-1), (n_states,))
 
 
-def _kept_or_new(settings, seen, new, old):
-    """The new covariances of those that were seen, made positive definite; the old of others."""
+def _roundings(means, others):
+    """The largest variances that may be nothing but rounding, with means about as large as these."""
+    size = np.maximum(np.abs(means), np.abs(others))
+    return np.maximum(ROUNDING * size * size, LEAST_VARIANCE)
+
+
+def _kept_or_new(settings, seen, new, old, roundings):
+    """The new covariances of those that were seen, made positive definite; the old of others.
+
+    Variances up to ``roundings`` count as zero.
+    """
     floor = settings.min_covar
     if settings.covariance_type in ("diag", "spherical"):
         seen = seen.reshape(seen.shape + (1,) * (new.ndim - seen.ndim))
-        wrong = seen & ~(new > 0)
+        wrong = seen & ~(new > roundings)
         new = np.where(wrong, floor, new)
         failed = wrong.any() and not floor > 0
     else:
@@ -285,7 +306,8 @@ def _kept_or_new(settings, seen, new, old):
         new = 0.5 * (new + np.swapaxes(new, -1, -2))
         wrong, failed = np.zeros(seen.shape, bool), False
         for at in zip(*np.nonzero(seen), strict=True):
-            if not _is_positive_definite(new[at]):
+            is_spread = (np.diagonal(new[at]) > roundings[at]).all()
+            if not (is_spread and _is_positive_definite(new[at])):
                 wrong[at] = True
                 # Beside huge variances a small floor would be lost to rounding.
                 least = max(floor, 1e-10 * floor * np.trace(new[at]) / new.shape[-1])

@@ -9,6 +9,7 @@ from collections import namedtuple
 
 import numpy as np
 
+from ..cholesky import EPSILON
 from ..families.base import maximize
 from ..families.categorical import Categorical
 from ..families.gaussian_diagonal import DiagonalGaussian
@@ -17,7 +18,7 @@ from ..families.gaussian_tied import TiedGaussian, fold_overlap
 from ..families.linear import MULTINOMIAL, Linear
 from ..families.mixture_of import MixtureOf, SharingMixtureOf
 from ..mixture.online import LEAST_SHARE
-from ..options import implements, kernel
+from ..options import implements, inlined, kernel
 from .online import update_chain
 
 #: No prior: ``M(S)`` itself. told_dead (K,), the states whose death the user was told of; revived,
@@ -161,6 +162,19 @@ def _linear(family, prior, mass, sums, fixed):
 
 # Gaussians ---------------------------------------------------------------------------------------
 
+#: A variance up to this part of the square of the mean is that of rounding: of a column that is
+#: constant it would be zero or not by chance. The spacing of doubles is the fourth of its root.
+ROUNDING = (8.0 * EPSILON) ** 2
+#: Smaller variances have lost digits, and their inverses are infinite.
+LEAST_VARIANCE = np.finfo(np.float64).tiny
+
+
+@inlined
+def largest_rounding(old, new):
+    """The largest variance that may be nothing but rounding, with these means, old and new."""
+    size = max(abs(old), abs(new))
+    return max(ROUNDING * size * size, LEAST_VARIANCE)
+
 
 @kernel
 def _mean(prior, pull, mass, old, shift):
@@ -174,7 +188,7 @@ def _diagonal(family, prior, mass, moments, fixed):
     n_states, n_columns = family.means.shape
     for k in range(n_states):
         divisor = max(prior.strengths[k] + mass[k], 1e-5)
-        squares = 0.0
+        squares, roundings = 0.0, 0.0
         for c in range(n_columns):
             first, old = moments.first[k, c], family.means[k, c]
             shift = first / mass[k] if mass[k] > 0.0 else 0.0
@@ -185,12 +199,14 @@ def _diagonal(family, prior, mass, moments, fixed):
             about = pull * (new - center) * (new - center) + mass[k] * aside * aside
             square = prior.scatter[k, c] + about + (moments.second[k, c] - first * shift)
             squares += square
+            rounding = largest_rounding(old, new)
+            roundings += rounding
             if mass[k] > 0.0 and not fixed[1] and not family.spherical:
                 family.variances[k, c] = square / divisor
-                if not square > 0.0:
+                if not family.variances[k, c] > rounding:
                     return False
         if mass[k] > 0.0 and not fixed[1] and family.spherical:
-            if not squares > 0.0:
+            if not squares / divisor > roundings:
                 return False
             for c in range(n_columns):
                 family.variances[k, c] = squares / n_columns / divisor
@@ -201,7 +217,7 @@ def _diagonal(family, prior, mass, moments, fixed):
 def _full(family, prior, mass, moments, fixed):
     n_states, n_columns = family.means.shape
     size = padded(n_columns)
-    aside = np.empty(n_columns)
+    aside, roundings = np.empty(n_columns), np.empty(n_columns)
     for k in range(n_states):
         first, second, means = moments.first[k], moments.second[k], family.means[k]
         for c in range(n_columns):
@@ -210,6 +226,7 @@ def _full(family, prior, mass, moments, fixed):
             if not fixed[0]:
                 means[c] = _mean(prior.means[k, c], prior.pulls[k, c], mass[k], old, shift)
             aside[c] = old + shift - means[c]
+            roundings[c] = largest_rounding(old, means[c])
         if fixed[1] or not mass[k] > 0.0:
             continue
         divisor = prior.strengths[k] + mass[k]
@@ -221,6 +238,8 @@ def _full(family, prior, mass, moments, fixed):
                 value += second[r * size + c] - first[r] * first[c] / mass[k]
                 family.covariances[k, r, c] = value / divisor
                 family.covariances[k, c, r] = value / divisor
+            if not family.covariances[k, r, r] > roundings[r]:
+                return False
     return True
 
 
@@ -230,7 +249,7 @@ def _tied(family, prior, mass, moments, fixed):
     size = padded(n_columns)
     fold_overlap(family.means, moments)
     scatter = moments.residual
-    aside = np.empty(n_columns)
+    aside, roundings = np.empty(n_columns), np.zeros(n_columns)
     for k in range(n_states):
         first, means = moments.first[k], family.means[k]
         for c in range(n_columns):
@@ -239,6 +258,7 @@ def _tied(family, prior, mass, moments, fixed):
             if not fixed[0]:
                 means[c] = _mean(prior.means[k, c], prior.pulls[k, c], mass[k], old, shift)
             aside[c] = old + shift - means[c]
+            roundings[c] = max(roundings[c], largest_rounding(old, means[c]))
         for r in range(n_columns):
             pulled = prior.pulls[k, 0] * (means[r] - prior.means[k, r])
             for c in range(r + 1):
@@ -253,6 +273,8 @@ def _tied(family, prior, mass, moments, fixed):
                 value = (prior.scatter[r, c] + scatter[r * size + c]) / divisor
                 family.covariance[r, c] = value
                 family.covariance[c, r] = value
+            if not family.covariance[r, r] > roundings[r]:
+                return False
     return True
 
 
@@ -290,18 +312,21 @@ def _set_weights(family, prior, sums, fixed):
 
 @kernel
 def _set_member_means(means, prior, mass, first, fixed):
-    """The new means of all members."""
+    """The new means of all members; returns for each column what may be rounding."""
+    roundings = np.empty(means.shape)
     for j in range(means.shape[0]):
         for c in range(means.shape[1]):
-            shift = first[j, c] / mass[j] if mass[j] > 0.0 else 0.0
+            shift, old = first[j, c] / mass[j] if mass[j] > 0.0 else 0.0, means[j, c]
             if not fixed[0]:
-                means[j, c] = _mean(prior.means[j, c], prior.pulls[j], mass[j], means[j, c], shift)
+                means[j, c] = _mean(prior.means[j, c], prior.pulls[j], mass[j], old, shift)
+            roundings[j, c] = largest_rounding(old, means[j, c])
+    return roundings
 
 
 @implements(maximize_members, DiagonalGaussian)
 def _diagonal_members(family, prior, mass, n_shared, moments, fixed):
     n_members, n_columns = family.means.shape
-    _set_member_means(family.means, prior, mass, moments.first, fixed)
+    roundings = _set_member_means(family.means, prior, mass, moments.first, fixed)
     if fixed[1]:
         return True
     for j in range(n_members):
@@ -316,14 +341,14 @@ def _diagonal_members(family, prior, mass, n_shared, moments, fixed):
                 divisor = mass[j] + prior.strengths[j, c]
                 if divisor > 0.0:
                     family.variances[j, c] = (square + prior.scatter[j, c]) / divisor
-                if not family.variances[j, c] > 0.0:
+                if not family.variances[j, c] > roundings[j, c]:
                     return False
         if family.spherical:
             divisor = n_columns * mass[j] + prior.strengths[j, 0]
             if divisor > 0.0:
                 for c in range(n_columns):
                     family.variances[j, c] = (squares + prior.scatter[j, 0]) / divisor
-            if not family.variances[j, 0] > 0.0:
+            if not n_columns * family.variances[j, 0] > roundings[j].sum():
                 return False
     return True
 
@@ -332,7 +357,7 @@ def _diagonal_members(family, prior, mass, n_shared, moments, fixed):
 def _full_members(family, prior, mass, n_shared, moments, fixed):
     n_members, n_columns = family.means.shape
     size = padded(n_columns)
-    _set_member_means(family.means, prior, mass, moments.first, fixed)
+    roundings = _set_member_means(family.means, prior, mass, moments.first, fixed)
     if fixed[1]:
         return True
     for begin in range(0, n_members, n_shared):
@@ -353,4 +378,7 @@ def _full_members(family, prior, mass, n_shared, moments, fixed):
                 for j in range(begin, begin + n_shared):
                     family.covariances[j, r, c] = value / divisor
                     family.covariances[j, c, r] = value / divisor
+            for j in range(begin, begin + n_shared):
+                if not family.covariances[j, r, r] > roundings[j, r]:
+                    return False
     return True

@@ -1,13 +1,17 @@
 """What hidden Markov estimators are composed of: a chain, and emissions."""
 
 import dataclasses
+import warnings
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+import fastem
 from fastem.data.sequences import Sequences
+from fastem.exceptions import CovarianceWarning
 from fastem.families import Exponential
+from fastem.hmm import priors
 from fastem.hmm.chain import Chain
 from fastem.hmm.covariances import as_matrices, of_kind
 from fastem.hmm.emissions import (
@@ -19,6 +23,7 @@ from fastem.hmm.emissions import (
     PoissonEmissions,
 )
 from fastem.hmm.model import HMMModel
+from fastem.statistics import Moments, SharedMoments
 
 KINDS = ("full", "tied", "diag", "spherical")
 PRIORS = (0.5, 2.0, 0.3, 1.7)
@@ -133,3 +138,62 @@ def test_an_absorbing_chain_starts_even_and_its_paths_end():
     assert path[-1] == 1
     assert 1 not in path[:-1]
     assert next(chain.path(model, 1, np.random.RandomState(0), first=2)) == 2
+
+
+# Variances that are nothing but rounding --------------------------------------------------------
+
+
+def new_covariances(kind, n_mix, mean, variance):
+    """After a step from statistics of one column with this variance."""
+    if n_mix is None:
+        emissions = GaussianEmissions(2, kind, 1e-3, 0.0, 0.0, 0.0, 0.0)
+        maximize, shape = priors.gaussian_covariances, (2,)
+    else:
+        emissions = GaussianMixtureEmissions(2, kind, 1e-3, 0.0, 0.0, None, None, n_mix, 1.0)
+        maximize, shape = priors.mixture_covariances, (2, n_mix)
+    means, old = np.full((*shape, 1), mean), np.ones(emissions.shapes(1)["covars"])
+    mass = np.full(means.size, 10.0)
+    scatter = {"full": (means.size, 1, 1), "spherical": (means.size,)}.get(kind, (means.size, 1))
+    moments_kind = Moments
+    if kind == "tied" and n_mix is None:
+        moments_kind, scatter = SharedMoments, (1, 1)
+    elif kind == "tied":
+        scatter = (means.size, 1, 1)
+    scatter = np.full(scatter, 10.0 * variance * (2.0 if moments_kind is SharedMoments else 1.0))
+    moments = moments_kind(mass, means.reshape(-1, 1), scatter)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        new = maximize(emissions, moments, means, {"means": means, "covariances": old})
+    return new, any(issubclass(warning.category, CovarianceWarning) for warning in told)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n_mix", [None, 2])
+@pytest.mark.parametrize("mean", [0.0, 5.0, -1e8])
+def test_a_variance_of_rounding_counts_as_none(kind, n_mix, mean):
+    new, told = new_covariances(kind, n_mix, mean, max(1e-31 * mean**2, 1e-310))
+    np.testing.assert_allclose(new, 1e-3, rtol=1e-9)
+    assert told
+    # All that is more is kept, however small.
+    variance = max(1e-29 * mean**2, 1e-300)
+    new, told = new_covariances(kind, n_mix, mean, variance)
+    # What the priors of spherical members count for is more than nothing.
+    np.testing.assert_allclose(new, variance, rtol=0.2)
+    assert not told
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("away", "variance"), [(4e-16, 1e-3), (1e-10, 25e-20)])
+def test_kernels_take_the_same_variances_for_rounding(kind, away, variance):
+    """The covariances of members are about the means before the step."""
+    for callback in (None, lambda report: False):
+        # With a callback, no kernel takes the steps.
+        model = fastem.GMMHMM(1, 2, covariance_type=kind, n_iter=1, init_params="st")
+        model.set_params(callback=callback)
+        model.means_, model.weights_ = np.full((1, 2, 1), 5.0 * (1.0 + away)), [[0.5, 0.5]]
+        model.covars_ = np.ones({"spherical": (1, 2), "full": (1, 2, 1, 1)}.get(kind, (1, 2, 1)))
+        if kind == "tied":
+            model.covars_ = np.ones((1, 1, 1))
+        model.fit(np.full((40, 1), 5.0), [8] * 5)
+        np.testing.assert_allclose(model.covars_, variance, rtol=0.1)
