@@ -285,7 +285,7 @@ def _number_for_each_state(settings, name, n_states):
 
 
 def _roundings(means, others):
-    """The largest variances that may be nothing but rounding, with means about as large as these."""
+    """The largest variances that may be nothing but rounding, of such means."""
     size = np.maximum(np.abs(means), np.abs(others))
     return np.maximum(ROUNDING * size * size, LEAST_VARIANCE)
 
