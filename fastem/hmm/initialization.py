@@ -102,9 +102,11 @@ def mean_and_variance(data) -> tuple[float, float]:
 
 
 def _cluster(table, n_clusters, seed, n_init):
-    if len(table.X) < n_clusters:
+    n_rows = len(table.X)
+    if n_rows < n_clusters:
+        count = "is 1 row" if n_rows == 1 else f"are {n_rows} rows"
         raise NotEnoughData(
-            f"There are {len(table.X)} rows to start from, fewer than the {n_clusters} states. "
+            f"There {count} to start from, fewer than the {n_clusters} states. "
             "Start from more rows, use fewer states, or set the parameters to start from."
         )
     found = kmeans(

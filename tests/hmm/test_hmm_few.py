@@ -243,7 +243,7 @@ def test_missing_values_are_left_to_the_other_way():
 
 
 @pytest.mark.parametrize(
-    "lengths", [[50, 49], [50, 51], [-1, 101], [0, 100], [[100]], ["a"], [1.5]]
+    "lengths", [[50, 49], [50, 51], [-1, 101], [0, 100], [[50, 50]], ["a"], [1.5]]
 )
 def test_wrong_lengths_are_refused(lengths):
     model = GaussianHMM(3, random_state=0).fit(rows())
