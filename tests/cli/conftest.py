@@ -20,6 +20,7 @@ class Command:
     def __init__(self, folder):
         self.folder = folder
         self.environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+        self.started = []
 
     def __call__(self, *arguments, code=0):
         """The output, and the lines on standard error; the exit code is checked."""
@@ -45,12 +46,14 @@ class Command:
         return done.stdout, done.stderr.splitlines()
 
     def start(self, *arguments, **options):
-        """A process that goes on."""
-        return subprocess.Popen(
+        """A process that goes on; at the latest until the tests of the module have ended."""
+        process = subprocess.Popen(
             [sys.executable, "-m", "fastem", *map(str, arguments)], cwd=self.folder,
             env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             **options,
         )  # fmt: skip
+        self.started.append(process)
+        return process
 
 
 def write_csv(path, names, columns):
@@ -93,7 +96,10 @@ def fastem(tmp_path_factory):
     """The command, in a folder with data."""
     folder = tmp_path_factory.mktemp("data")
     write_data(folder)
-    return Command(folder)
+    command = Command(folder)
+    yield command
+    for process in command.started:
+        process.kill()
 
 
 @pytest.fixture
