@@ -2,18 +2,23 @@
 
 The seconds of an EM iteration (an E-step and an M-step of one model) on the same rows in float64
 and in float32, in turn in one process, the best of many. Means of components lie two standard
-deviations about zero in each column. ``--write`` puts the table into docs/performance.md.
+deviations about zero in each column. Of hidden Markov models also the part that knows the type of
+the rows: the densities of all states, and the sums over the rows. ``--write`` puts the table into
+docs/performance.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import warnings
+from contextlib import ExitStack
 from time import perf_counter
+from unittest import mock
 
 import numpy as np
 
 import fastem
+from fastem.hmm import passes
 
 from .generated import table, write
 
@@ -71,28 +76,55 @@ def chain(kind, n_columns):
     ]
 
 
-def seconds_of(model, data):
-    """The least seconds of an iteration on each of the data, in turn."""
+def an_iteration(model, rows):
+    """Seconds of an E-step and an M-step."""
+    start = perf_counter()
+    model.maximize(model.expect(rows).statistics)
+    return perf_counter() - start
+
+
+def its_emissions(model, rows):
+    """Seconds of the kernels of the emissions within an iteration, by one thread."""
+    spent = 0.0
+
+    def timed(function):
+        def called(*arguments):
+            nonlocal spent
+            start = perf_counter()
+            function(*arguments)
+            spent += perf_counter() - start
+
+        return called
+
+    with ExitStack() as stack:
+        for owner, name in ((passes.Pass, "_emit_lanes"), (passes.emissions, "absorb_lanes")):
+            stack.enter_context(mock.patch.object(owner, name, timed(getattr(owner, name))))
+        an_iteration(model.with_n_jobs(1), rows)
+    return spent
+
+
+def seconds_of(model, data, measure=an_iteration):
+    """The least seconds on each of the data, in turn."""
     found = [[] for _ in data]
     begun, warm = perf_counter(), False
     while perf_counter() - begun < _SECONDS or len(found[0]) < _N_TIMES:
         for times, rows in zip(found, data, strict=True):
-            start = perf_counter()
-            model.maximize(model.expect(rows).statistics)
-            times.append(perf_counter() - start)
+            times.append(measure(model, rows))
         if not warm:
             found, begun, warm = [[] for _ in data], perf_counter(), True
     return [min(times) for times in found]
 
 
 def cases():
-    """The name, the model and the data of each row."""
+    """The name of each row, and both of its numbers of seconds."""
     for kind, n, n_columns, n_components in MIXTURES:
         name = f"{kind}, N = {n:,}, D = {n_columns}, K = {n_components}"
-        yield name, *mixture(kind, n, n_columns, n_components)
+        yield name, seconds_of(*mixture(kind, n, n_columns, n_components))
     for kind, n_columns in CHAINS:
         name = f"hidden Markov model, {kind}, 2,000 × 50, D = {n_columns}, K = 8"
-        yield name, *chain(kind, n_columns)
+        model, data = chain(kind, n_columns)
+        yield name, seconds_of(model, data)
+        yield "its emissions, one thread", seconds_of(model, data, its_emissions)
 
 
 def main():
@@ -101,8 +133,7 @@ def main():
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore")
     rows = []
-    for name, model, data in cases():
-        double, single = seconds_of(model, data)
+    for name, (double, single) in cases():
         milliseconds = f"{1e3 * double:.3g}", f"{1e3 * single:.3g}"
         rows.append([name, *milliseconds, f"{double / single:.2f}"])
         print(" | ".join(rows[-1]), flush=True)
