@@ -18,13 +18,13 @@ release = version = fastem.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "numpydoc",
     "myst_parser",
     "sphinx_design",
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
     "matplotlib.sphinxext.plot_directive",
+    "mathml",
     "reference_pages",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
@@ -43,6 +43,7 @@ exclude_patterns = [
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_dmath_double_inline = True
+html_math_renderer = "mathml"
 
 html_theme = "pydata_sphinx_theme"
 html_title = "fastem"

@@ -1,12 +1,17 @@
 """The pages of the reference, one for each class and function, from fastem's table of names.
 
 They are written to ``docs/reference`` before Sphinx reads the pages, and
-``<!-- public names -->`` in ``docs/reference.md`` becomes the tables that lead to them.
+``<!-- public names -->`` in ``docs/reference.md`` becomes the tables that lead to them. Where a page
+for users has a public name in code font, the name becomes a link to its page.
 """
 
 import inspect
+import re
 from importlib import import_module
 from pathlib import Path
+
+from docutils import nodes
+from sphinx import addnodes
 
 import fastem
 
@@ -59,9 +64,14 @@ GROUPS = {
 SCIKIT_LEARNS = {"get_metadata_routing", "get_params", "set_params", "set_output"}
 
 
+#: Folders of pages for users, whose names in code font are links.
+FOR_USERS = ("start/", "guide/", "coming-from/")
+
+
 def setup(app):
     app.connect("config-inited", _write_pages)
     app.connect("source-read", _insert_tables)
+    app.connect("doctree-read", _link_names)
     # Its text follows from the table of names, which Sphinx does not watch.
     app.connect("env-get-outdated", lambda *_: ["reference"])
     return {"parallel_read_safe": True}
@@ -74,6 +84,49 @@ def _insert_tables(app, page, source):
         text += "\n\n## For developers\n\n" + _DEVELOPERS
         text += f"\n\n```{{toctree}}\n:maxdepth: 1\n:caption: For developers\n\n{modules}\n```"
         source[0] = source[0].replace("<!-- public names -->", text)
+
+
+def linkable():
+    """The full name of what a text in code font stands for: full names, and short ones of classes
+    and of the functions that are known without the name of their module."""
+    full = [name for _, names in sections() for name in names]
+    known = {name: name for name in full}
+    for name in full:
+        package, _, short = name.rpartition(".")
+        is_known = package in ("fastem", "fastem.families") and short[0].isupper()
+        if is_known or (package == "fastem" and short in GROUPS["Merge and compare"]):
+            known[short] = name
+    return known
+
+
+def _link_names(app, tree):
+    page = app.env.docname
+    if not page.startswith(FOR_USERS):
+        return
+    known = linkable()
+    for literal in list(tree.findall(nodes.literal)):
+        match = re.match(r"([\w.]+)(?:\(.*)?$", literal.astext(), re.DOTALL)
+        name = match and known.get(match[1])
+        if not name or _is_elsewhere(literal, page):
+            continue
+        link = addnodes.pending_xref(
+            "", refdomain="py", reftype="obj", reftarget=name, refexplicit=True, refdoc=page,
+            refwarn=True,
+        )  # fmt: skip
+        literal.replace_self(link)
+        link += literal
+
+
+def _is_elsewhere(literal, page):
+    """Whether a name is a link or a heading, or that of another library: in the first column."""
+    node = literal.parent
+    while node is not None:
+        if isinstance(node, (nodes.reference, addnodes.pending_xref, nodes.title)):
+            return True
+        if page.startswith("coming-from/") and isinstance(node, nodes.entry):
+            return node.parent.index(node) == 0
+        node = node.parent
+    return False
 
 
 _DEVELOPERS = (
