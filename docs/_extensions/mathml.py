@@ -1,7 +1,6 @@
 """Formulas as MathML, which browsers typeset by themselves.
 
-Pages then need no script, and none from the network: formulas are as legible on a train as the text
-around them.
+Pages then need no script and no network, and a formula is text like that around it.
 """
 
 import html
@@ -21,7 +20,7 @@ ALPHABETS = {
 
 #: Functions that TeX sets apart from what is before and behind them.
 _BEFORE = re.compile(r"(?<=[\w}'])\s*(?=\\(?:log|exp|det|max|min)(?![a-z]))")
-_BEHIND = re.compile(r"(?<=\\(?:log|exp|det|max|min))\s+(?=[A-Za-z\\])")
+_BEHIND = re.compile(r"(?<=\\(?:log|exp|det|max|min))\s+(?=[\w\\])")
 
 _VARIANT = re.compile(r'<(m[in]) mathvariant="([a-z-]+)">(\w+)</m[in]>')
 

@@ -1,8 +1,8 @@
 """The pages of the reference, one for each class and function, from fastem's table of names.
 
 They are written to ``docs/reference`` before Sphinx reads the pages, and
-``<!-- public names -->`` in ``docs/reference.md`` becomes the tables that lead to them. Where a page
-for users has a public name in code font, the name becomes a link to its page.
+``<!-- public names -->`` in ``docs/reference.md`` becomes the tables that lead to them. Where a
+page for users has a public name in code font, the name becomes a link to its page.
 """
 
 import inspect

@@ -179,12 +179,14 @@ def _draw_series(ax, times, series, categories):
     n = len(series)
     if categories:
         size = float(np.clip(600.0 / n, 1.0, 3.0))
-        ax.plot(times, series, "o", color=style.INK, markersize=size, markeredgewidth=0, zorder=2)
+        ax.plot(
+            times, series, "o", color=style.ink(ax), markersize=size, markeredgewidth=0, zorder=2
+        )
         return
     few = n <= 150
     ax.plot(
-        times, series, color=style.INK, linewidth=0.9, marker="o" if few else None, markersize=3,
-        zorder=2,
+        times, series, color=style.ink(ax), linewidth=0.9, markersize=3, zorder=2,
+        marker="o" if few else None,
     )  # fmt: skip
     if not few:
         # A value between missing ones has no line.
@@ -192,7 +194,7 @@ def _draw_series(ax, times, series, categories):
         before = np.concatenate([[True], missing[:-1]])
         after = np.concatenate([missing[1:], [True]])
         alone = ~missing & before & after
-        ax.plot(times[alone], series[alone], ".", color=style.INK, markersize=2, zorder=2)
+        ax.plot(times[alone], series[alone], ".", color=style.ink(ax), markersize=2, zorder=2)
 
 
 def _draw_ribbon(ax, edges, posteriors):
@@ -263,7 +265,7 @@ def _make_room(ax, series, n_lines):
     for y, text in ((0.5 * _PATH, "path"), (_PATH + _GAP + 0.5 * _RIBBON, "P(state)")):
         ax.annotate(
             text, (0.0, y), xycoords="axes fraction", xytext=(-4, 0), textcoords="offset points",
-            ha="right", va="center", fontsize="x-small", color=style.INK,
+            ha="right", va="center", fontsize="x-small", color=style.ink(ax),
         )  # fmt: skip
 
 
@@ -432,6 +434,7 @@ def _write_probability(ax, at, probability, shade):
 
 
 def _draw_states(ax, points, radii, labels):
+    from matplotlib.colors import to_rgba
     from matplotlib.patches import Circle
     from matplotlib.patheffects import withStroke
 
@@ -444,7 +447,8 @@ def _draw_states(ax, points, radii, labels):
         text = ax.text(
             *point, label, ha="center", va="center", zorder=5, fontweight="bold",
             fontsize="medium" if fits else "small",
-            color=style.text_color(shade) if fits else style.INK,
+            color=style.text_color(shade) if fits else style.ink(ax),
         )  # fmt: skip
         if not fits:
-            text.set_path_effects([withStroke(linewidth=3.0, foreground="white")])
+            halo = style.text_color(to_rgba(style.ink(ax)))
+            text.set_path_effects([withStroke(linewidth=3.0, foreground=halo)])

@@ -96,7 +96,7 @@ def bands(
     _draw(ax, times, means, np.sqrt(variances), n_seen, level, kind)
     if of == "observations" and n_seen:
         ax.plot(
-            times[:n_seen], found.rows[:, column], "o", color=style.INK, markeredgewidth=0,
+            times[:n_seen], found.rows[:, column], "o", color=style.ink(ax), markeredgewidth=0,
             markersize=float(np.clip(80.0 / np.sqrt(n_seen), 1.5, 4.0)), label="observed", zorder=3,
         )  # fmt: skip
     ax.margins(x=0.01)

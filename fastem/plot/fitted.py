@@ -77,10 +77,10 @@ def estimator_of(model, function):
             f"Make one and fit it first: {model.__name__}(...).fit(X)."
         )
     if not isinstance(model, (Estimator, BaseHMM)):
-        raise TypeError(
-            f"fastem.plot.{function} takes a fitted estimator of fastem; got "
-            f"{type(model).__name__}."
-        )
+        # A class of another library may have the same name.
+        home = type(model).__module__.partition(".")[0]
+        name = type(model).__name__ if home == "builtins" else f"{home}'s {type(model).__name__}"
+        raise TypeError(f"fastem.plot.{function} takes a fitted estimator of fastem; got {name}.")
     return model
 
 

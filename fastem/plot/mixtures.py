@@ -390,14 +390,17 @@ def _draw_probabilities(ax, law, weights, values, bins, kind):
 
 
 def _draw_curves(ax, grid, parts, kind, marks):
-    n = len(parts)
-    if n > 1:
+    total = parts.sum(axis=0)
+    # A curve that cannot be told from the axis needs no line of the legend.
+    is_seen = parts.max(axis=1, initial=0.0) > _ALMOST_NONE * total.max(initial=0.0)
+    is_named = is_seen if is_seen.sum() <= _MOST_IN_LEGEND else np.zeros(len(parts), bool)
+    if len(parts) > 1:
         for k, part in enumerate(parts):
             shade = style.color(k)
-            label = f"{kind} {k}" if n <= _MOST_IN_LEGEND else None
+            label = f"{kind} {k}" if is_named[k] else None
             ax.plot(grid, part, marks, color=shade, linewidth=1.3, markersize=3, label=label)
             ax.fill_between(grid, part, color=shade, alpha=0.15, linewidth=0)
-    ax.plot(grid, parts.sum(axis=0), marks, color=style.INK, linewidth=1.6, markersize=3,
+    ax.plot(grid, total, marks, color=style.ink(ax), linewidth=1.6, markersize=3,
             label="all", zorder=3)  # fmt: skip
     ax.margins(x=0)
     handles, names = ax.get_legend_handles_labels()
@@ -431,7 +434,7 @@ def _draw_joint(ax, functions, laws, weights, numbers, rows, labels):
         return
     if rows is not None:
         _draw_rows(ax, rows[:, numbers], labels)
-    ax.contour(x, y, total, levels=_levels(total), colors=style.INK, linewidths=0.9, zorder=2)
+    ax.contour(x, y, total, levels=_levels(total), colors=style.ink(ax), linewidths=0.9, zorder=2)
 
 
 def _whole_grid(low, high):

@@ -6,11 +6,12 @@ from numbers import Integral
 
 import numpy as np
 
-__all__ = ["GREY", "INK", "axes", "color", "colors", "finish", "limits_around", "plain",
+__all__ = ["GREY", "axes", "color", "colors", "finish", "ink", "limits_around", "plain",
            "show_dates", "text_color"]  # fmt: skip
 
-#: Lines and texts that belong to no component.
-INK = "#24292f"
+# Lines and texts that belong to no component, on light and on dark axes.
+_DARK_INK = "#24292f"
+_LIGHT_INK = "#e6edf3"
 #: Data, and what is in the background.
 GREY = "#8b949e"
 
@@ -73,6 +74,16 @@ def color(k: int) -> tuple[float, float, float]:
 def colors(n: int) -> np.ndarray:
     """The colors of ``n`` components, (n, 3)."""
     return np.array([color(k) for k in range(n)]).reshape(n, 3)
+
+
+def ink(ax) -> str:
+    """The color of lines and texts that belong to no component: dark, or light on dark axes."""
+    from matplotlib.colors import to_rgba
+
+    backgrounds = [to_rgba(part.get_facecolor()) for part in (ax, ax.figure)]
+    # A style may leave the axes, or all, without a color of their own: they are seen on white.
+    seen = next((color for color in backgrounds if color[3] > 0.5), (1.0, 1.0, 1.0, 1.0))
+    return _DARK_INK if text_color(seen) == "black" else _LIGHT_INK
 
 
 def text_color(background) -> str:

@@ -522,3 +522,27 @@ def test_matched_pairs_have_frames():
         + np.log(np.linalg.det(Q) / np.linalg.det(P))
     )  # fmt: skip
     assert np.isclose(ax.images[0].get_array()[0, order.index(1)], expected)
+
+
+def test_what_has_no_component_is_seen_on_dark_axes():
+    def lines():
+        model = given.gaussian_hmm()
+        rows = given.chain_data(40)
+        yield plot.states(model, rows, ax=pyplot.subplots()[1]).lines[0]
+        yield plot.densities(model, rows, ax=pyplot.subplots()[1]).lines[-1]
+
+    for line in lines():
+        assert np.mean(to_rgb(line.get_color())) < 0.3
+    with pyplot.style.context("dark_background"):
+        for line in lines():
+            assert np.mean(to_rgb(line.get_color())) > 0.7
+
+
+def test_components_without_weight_are_not_in_the_legend():
+    model = fastem.BayesianGaussianMixture(
+        n_components=8, covariance_type="diag", weight_concentration_prior=1e-3, random_state=0
+    ).fit(np.random.default_rng(0).normal(size=(200, 1)) + 9.0 * (np.arange(200) % 2)[:, None])
+    _, names = plot.densities(model).get_legend_handles_labels()
+    seen = np.flatnonzero(model.weights_ > 0.01)
+    assert len(seen) < 8
+    assert names == [*(f"component {k}" for k in seen), "all"]

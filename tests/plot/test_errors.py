@@ -6,6 +6,7 @@ import sys
 import given_models as given
 import numpy as np
 import pytest
+from sklearn import mixture as scikit_learns
 from sklearn.exceptions import NotFittedError
 
 import fastem
@@ -62,6 +63,10 @@ SEEN = np.array(KF.sample(10, random_state=0)[1])
         (lambda: plot.learning_curves(GM), ValueError, "no course of learning"),
         (lambda: plot.learning_curves([GM], labels=["a", "b"]), ValueError, "1 models, 2 labels"),
         (lambda: plot.drift(GM), ValueError, "set drift_alarm"),
+        (
+            lambda: plot.components(scikit_learns.GaussianMixture(), X), TypeError,
+            "got sklearn's GaussianMixture",
+        ),
         (lambda: plot.divergences([GM]), ValueError, "two models or more"),
         (lambda: plot.divergences([GM, HMM]), ValueError, "different kinds|kind"),
         (lambda: plot.matches(GM, HMM), ValueError, "different kinds|kind"),
