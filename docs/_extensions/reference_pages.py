@@ -10,9 +10,6 @@ import re
 from importlib import import_module
 from pathlib import Path
 
-from docutils import nodes
-from sphinx import addnodes
-
 import fastem
 
 #: What each package of estimators is called on the page, and what its methods return.
@@ -100,6 +97,10 @@ def linkable():
 
 
 def _link_names(app, tree):
+    # Tests read this file without Sphinx.
+    from docutils import nodes
+    from sphinx import addnodes
+
     page = app.env.docname
     if not page.startswith(FOR_USERS):
         return
@@ -107,8 +108,13 @@ def _link_names(app, tree):
     for literal in list(tree.findall(nodes.literal)):
         match = re.match(r"([\w.]+)(?:\(.*)?$", literal.astext(), re.DOTALL)
         name = match and known.get(match[1])
-        if not name or _is_elsewhere(literal, page):
+        above = list(_ancestors(literal))
+        inside = (nodes.reference, addnodes.pending_xref, nodes.title)
+        if not name or any(isinstance(node, inside) for node in above):
             continue
+        cell = next((node for node in above if isinstance(node, nodes.entry)), None)
+        if page.startswith("coming-from/") and cell and cell.parent.index(cell) == 0:
+            continue  # That is a name of the other library.
         link = addnodes.pending_xref(
             "", refdomain="py", reftype="obj", reftarget=name, refexplicit=True, refdoc=page,
             refwarn=True,
@@ -117,16 +123,10 @@ def _link_names(app, tree):
         link += literal
 
 
-def _is_elsewhere(literal, page):
-    """Whether a name is a link or a heading, or that of another library: in the first column."""
-    node = literal.parent
-    while node is not None:
-        if isinstance(node, (nodes.reference, addnodes.pending_xref, nodes.title)):
-            return True
-        if page.startswith("coming-from/") and isinstance(node, nodes.entry):
-            return node.parent.index(node) == 0
+def _ancestors(node):
+    while node.parent is not None:
         node = node.parent
-    return False
+        yield node
 
 
 _DEVELOPERS = (

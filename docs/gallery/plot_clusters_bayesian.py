@@ -43,7 +43,7 @@ axes.spines[["top", "right"]].set_visible(False)
 plt.show()
 
 # %%
-# **What one sees.** The ordinary mixture uses all ten components, and some of them describe a
+# **What you see.** The ordinary mixture uses all ten components, and some of them describe a
 # handful of flowers. The Bayesian mixture gives all weight to two; the dotted outline is where
 # the others are, without any weight. There are three species, but two of them
 # overlap, and the measurements alone do not ask for a third component.

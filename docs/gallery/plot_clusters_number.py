@@ -46,7 +46,7 @@ plt.show()
 print(f"{best[2]} components, covariances of type {best[1]!r}")
 
 # %%
-# **What one sees.** Full matrices have 104 parameters for each component. 178 wines cannot pay for
+# **What you see.** Full matrices have 104 parameters for each component. 178 wines cannot pay for
 # more than two of them. With fewer parameters, the curves fall until three components, and are
 # nearly flat from there on. The lowest point says four, with one variance for each column; the
 # fourth component shares the wines of two growers with the components next to it. A flat curve

@@ -24,7 +24,7 @@ for ax, shape in zip(axes.flat, ["full", "tied", "diag", "spherical"], strict=Tr
 plt.show()
 
 # %%
-# **What one sees.** Flowers with long sepals have long petals, so the groups are tilted. Only
+# **What you see.** Flowers with long sepals have long petals, so the groups are tilted. Only
 # ``full`` and ``tied`` can follow the tilt. ``diag`` makes boxes of the groups, and ``spherical``
 # pretends that both columns have the same spread.
 #

@@ -47,7 +47,7 @@ axes.set(xlabel="red", ylabel="blue")
 plt.show()
 
 # %%
-# **What one sees.** The sky, the roofs, the wood and the trees become regions. Two components share
+# **What you see.** The sky, the roofs, the wood and the trees become regions. Two components share
 # the sky, one for haze and one for blue. The trees get two, one for light and one for shadow.
 #
 # **What to choose.** ``covariance_type="full"``, since red, green and blue rise and fall

@@ -35,7 +35,7 @@ for ax, (name, model) in zip(axes.flat, candidates.items(), strict=True):
 plt.show()
 
 # %%
-# **What one sees.** One Gaussian misses the peak and reaches below zero. Two gamma distributions
+# **What you see.** One Gaussian misses the peak and reaches below zero. Two gamma distributions
 # follow both the sharp peak of small nuclei and the long tail of large ones, and have the lowest
 # BIC. The component of large nuclei has 122 women in it, of whom 120 have a malignant tumor: the
 # model has not seen the diagnoses.

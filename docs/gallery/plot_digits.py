@@ -39,7 +39,7 @@ samples, _ = model.sample(24)
 show(samples, "24 new digits, drawn from the mixture")
 
 # %%
-# **What one sees.** Components are styles rather than digits: there are several kinds of ones and
+# **What you see.** Components are styles rather than digits: there are several kinds of ones and
 # of sevens. Most of the new digits can be read, but their edges are rough, because within a
 # component the pixels do not depend on each other.
 #

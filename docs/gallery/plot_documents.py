@@ -64,7 +64,7 @@ axes.set(xlabel="module of SciPy", ylabel="component, by its typical words")
 plt.show()
 
 # %%
-# **What one sees.** Each number counts the texts of a module in a component. Linear algebra,
+# **What you see.** Each number counts the texts of a module in a component. Linear algebra,
 # images and signals have a component each; statistics has two, one for distributions and one for
 # tests. The typical words say what a component is about. One component takes the rest, which are
 # functions of all kinds.

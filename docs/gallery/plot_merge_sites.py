@@ -69,10 +69,10 @@ for ax, name, model, rows in zip(
 plt.show()
 
 # %%
-# **What one sees.** Delft stands out in the matrix: all models are far from its model. The other
+# **What you see.** Delft stands out in the matrix: all models are far from its model. The other
 # three differ as small samples do. The combination, made without any patient, is nearly as good
-# as the model of all patients. Component 0 of Basel is component 1 of the others, and ``combine``
-# knew.
+# as the model of all patients. Component 0 of Basel corresponds to component 1 of the others;
+# ``combine`` matches them first.
 #
 # **What to choose.** ``combine`` pools the moments, as if the sums of all sites had been added,
 # and ``weights`` says how many rows each site has. ``average`` is the mean of each parameter, to

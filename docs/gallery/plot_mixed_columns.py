@@ -49,8 +49,9 @@ for ax in axes.flat:
 plt.show()
 
 # %%
-# **What one sees.** Component 0 are Republicans of all ages, who voted for Dole. Components 1 and 2
-# are Democrats: older ones, of whom most watch the news every day, and younger ones, who seldom do.
+# **What you see.** Component 0 consists of Republicans of all ages who voted for Dole. Components 1
+# and 2 are Democrats: older ones, of whom most watch the news every day, and younger ones, who
+# seldom do.
 #
 # **What to choose.** Give each column the family of its kind. Do not turn categories into
 # numbers: a Gaussian would believe that category 6 is three times category 2. Compare numbers of

@@ -45,8 +45,8 @@ for state in states.index[worst[:3]]:
 plt.show()
 
 # %%
-# **What one sees.** The District of Columbia is a city and not a state, and its numbers show it.
-# Most people of Hawaii are neither white nor poor, which is rare elsewhere. Mississippi lies inside
+# **What you see.** The District of Columbia is a city and not a state, and its numbers show it.
+# Most people in Hawaii are neither white nor poor, which is rare elsewhere. Mississippi lies inside
 # the ellipse of this plane: it is unusual in a combination of columns that this picture does not
 # show.
 #

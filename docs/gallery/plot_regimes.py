@@ -54,7 +54,7 @@ fastem.plot.transitions(model, labels=names, ax=axes)
 plt.show()
 
 # %%
-# **What one sees.** State 2 is the slump: the economy shrinks, and more people lose work. It
+# **What you see.** State 2 is the slump: the economy shrinks, and more people lose work. It
 # marks the recessions of 1960, 1970, 1974, 1980, 1982, 1990, 2001 and 2008. Quarters of boom
 # follow many of them, but there has been none since 1984.
 #

@@ -32,7 +32,7 @@ fastem.plot.transitions(model, labels=labels, least=0.05, ax=axes)
 plt.show()
 
 # %%
-# **What one sees.** The chain goes around in a circle, and nobody told the model that there is
+# **What you see.** The chain goes around in a circle, and nobody told the model that there is
 # one. The state of 89 spots lasts a single year and leads up to the maximum. The way down takes
 # longer: from 125 by 66 and 34 to 9. Low cycles, such as those around 1810, do not reach the
 # highest state.

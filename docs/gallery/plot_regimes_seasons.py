@@ -51,7 +51,7 @@ fastem.plot.transitions(model, labels=names, ax=axes[1])
 plt.show()
 
 # %%
-# **What one sees.** The model marks the strong El Niños of 1972, 1982 and 1997, and weaker ones
+# **What you see.** The model marks the strong El Niños of 1972, 1982 and 1997, and weaker ones
 # between them. Nearly every way into El Niño leads through mild months; the ocean does not jump
 # there from cool ones. The mixture of the three states has one long tail, to the warm side.
 #

@@ -45,7 +45,7 @@ for k in order:
     print(", ".join(rates.index[labels == k][:6]), "...")
 
 # %%
-# **What one sees.** In one group women had few children from the beginning. In two others the
+# **What you see.** In one group women had few children from the beginning. In two others the
 # number fell, early or late. In the last it has hardly begun to fall. The black line is the mean
 # of a group.
 #

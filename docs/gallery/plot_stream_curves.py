@@ -44,7 +44,7 @@ for name, model in (("batch", batch), ("incremental", incremental), ("online", o
     print(f"{name:12} log-likelihood of a row after learning: {model.score(X):.3f}")
 
 # %%
-# **What one sees.** After one pass, online learning is ahead of batch EM after thirty, and
+# **What you see.** After one pass, online learning is ahead of batch EM after thirty, and
 # incremental EM is nearly there after its first. Batch EM makes its first step when the others
 # have learned nearly all. The curve of online learning is rough, since each of its points is the
 # score of 1,000 new rows.

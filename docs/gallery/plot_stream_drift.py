@@ -54,7 +54,7 @@ fastem.plot.learning_curves(models, ax=axes)
 plt.show()
 
 # %%
-# **What one sees.** The dotted line is where the camera turns. The alarm comes after 1,800 pixels
+# **What you see.** The dotted line is where the camera turns. The alarm comes after 1,800 pixels
 # of the flower. Both models recover; the one that forgets is faster and stays ahead.
 #
 # **What to choose.** Set ``drift_alarm`` if a change should be looked at by somebody. Set

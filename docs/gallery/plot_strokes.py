@@ -76,7 +76,7 @@ axes.set(xlabel="read as", ylabel="digit", xticks=range(10), yticks=range(10))
 plt.show()
 
 # %%
-# **What one sees.** The likelihood of ten small models reads nine out of ten digits, although
+# **What you see.** The likelihood of ten small models reads nine out of ten digits, although
 # each model has seen only its own digit. The columns of states are digits again.
 #
 # **What to choose.** For sequences of different speed, such as strokes, words or gestures, states

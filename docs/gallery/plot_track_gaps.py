@@ -67,7 +67,7 @@ axes[1].get_legend().remove()
 plt.show()
 
 # %%
-# **What one sees.** The smoother draws the missing months as the other years had them, and its band
+# **What you see.** The smoother draws the missing months as the other years had them, and its band
 # is only a little wider there. The forecast of 1970 continues both trend and rhythm.
 #
 # **What to choose.** Write down what you know of the movement, and let ``fit`` learn how much

@@ -56,7 +56,7 @@ axes.set(ylabel="flow, 10⁸ m³")
 plt.show()
 
 # %%
-# **What one sees.** The level falls around 1899, when work on the dam at Aswan began. The
+# **What you see.** The level falls around 1899, when work on the dam at Aswan began. The
 # smoother sees the fall coming, because it knows the years after it. The forecast is the last
 # level, and its band widens with every year, because the level may wander on.
 #

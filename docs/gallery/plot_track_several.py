@@ -44,7 +44,7 @@ for ax, name in zip(axes, ("GDP", "unemployment"), strict=True):
 plt.show()
 
 # %%
-# **What one sees.** The forecast returns to the mean, and its band says how large ordinary
+# **What you see.** The forecast returns to the mean, and its band says how large ordinary
 # surprises are. The crisis of 2008 lies outside: a model that has learned from 48 milder years
 # cannot know it. Unemployment is explained by the factors almost completely, and GDP is not; its
 # band is wide.

@@ -229,6 +229,34 @@ def test_every_public_name_has_a_page_in_the_reference():
     assert [name for name in public if id(pages.found(name)) not in shown] == []
 
 
+def test_names_in_code_font_lead_to_their_pages():
+    known = reference_pages().linkable()
+    assert known["GaussianMixture"] == "fastem.GaussianMixture"
+    assert known["Poisson"] == "fastem.families.Poisson"
+    assert known["combine"] == "fastem.combine"
+    assert known["fastem.distributed.fit"] == "fastem.distributed.fit"
+    # Names of methods too.
+    assert not {"fit", "score", "load", "components", "states"} & set(known)
+
+
+def test_the_alarm_of_the_guide_is_given(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    scope = {}
+    for source, _ in blocks(ROOT / "docs" / "guide" / "stream.md"):
+        exec(source, scope)
+    found = scope["guarded"].drift_
+    assert found.detected
+    assert 20_000 < found.at < 25_000
+
+
+def test_the_bayesian_mixture_of_the_guide_finds_the_three_kinds_of_wine(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    scope = {}
+    for source, _ in blocks(ROOT / "docs" / "guide" / "cluster.md"):
+        exec(source, scope)
+    assert (scope["bayesian"].weights_ > 0.05).sum() == 3
+
+
 def test_members_are_those_a_user_needs():
     pages = reference_pages()
     shown = pages.members(fastem.GaussianMixture)
