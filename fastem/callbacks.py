@@ -87,6 +87,17 @@ class EarlyStopping:
         The largest log-likelihood so far.
     n_waited_ : int
         Reports since then.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastem
+    >>> from fastem.callbacks import EarlyStopping
+    >>> X = np.random.default_rng(0).normal(size=(500, 2))
+    >>> stop = EarlyStopping(patience=2, min_delta=0.01)
+    >>> model = fastem.GaussianMixture(5, tol=0.0, callback=stop, random_state=0).fit(X)
+    >>> model.n_iter_ < 100
+    True
     """
 
     def __init__(self, patience: int = 5, min_delta: float = 0.0):

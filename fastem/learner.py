@@ -76,6 +76,17 @@ class Learner:
 
     Calls of one learner from several threads wait for each other. Learners can be copied and
     pickled.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastem
+    >>> X = np.random.default_rng(0).normal(size=(500, 2)) + 9.0 * (np.arange(500) % 2)[:, None]
+    >>> learner = fastem.GaussianMixture(2, random_state=0).fit(X[:400]).learner()
+    >>> for x in X[400:]:
+    ...     learner.learn_one(x)
+    >>> learner.model().n_observations_
+    500.0
     """
 
     def __init__(self, estimator):
@@ -222,7 +233,17 @@ def _copied(estimator):
 
 
 class PredictingLearner(Learner):
-    """A learner of a model whose hidden variables can be predicted."""
+    """A learner of a model whose hidden variables can be predicted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastem
+    >>> X = np.random.default_rng(0).normal(size=(500, 2)) + 9.0 * (np.arange(500) % 2)[:, None]
+    >>> learner = fastem.GaussianMixture(2, random_state=0).fit(X).learner()
+    >>> learner.predict_one(X[0]) == learner.predict_one(X[2])
+    True
+    """
 
     def predict_one(self, x):
         """The hidden variable of one observation.

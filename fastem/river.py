@@ -96,6 +96,18 @@ class Clusterer(_Adapter, base.Clusterer):
     n_first : int, default=100
         If the model is not fitted, it is fitted to this number of first observations; until then
         every observation belongs to cluster 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastem
+    >>> from fastem.river import Clusterer
+    >>> X = np.random.default_rng(0).normal(size=(500, 2)) + 9.0 * (np.arange(500) % 2)[:, None]
+    >>> clusterer = Clusterer(fastem.GaussianMixture(2, random_state=0), n_first=100)
+    >>> for x in X:
+    ...     clusterer.learn_one(dict(enumerate(x)))
+    >>> clusterer.predict_one({0: 0.0, 1: 0.0}) == clusterer.predict_one({0: 9.0, 1: 9.0})
+    False
     """
 
     def __init__(self, model: Estimator, n_first: int = 100):
@@ -124,6 +136,17 @@ class AnomalyDetector(_Adapter, base.AnomalyDetector):
     n_first : int, default=100
         If the model is not fitted, it is fitted to this number of first observations; until then
         every score is zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastem
+    >>> from fastem.river import AnomalyDetector
+    >>> detector = AnomalyDetector(fastem.GaussianMixture(1), n_first=100)
+    >>> for x in np.random.default_rng(0).normal(size=(500, 2)):
+    ...     detector.learn_one(dict(enumerate(x)))
+    >>> detector.score_one({0: 9.0, 1: 9.0}) > detector.score_one({0: 0.0, 1: 0.0})
+    True
     """
 
     def score_one(self, x: dict) -> float:

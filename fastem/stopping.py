@@ -265,6 +265,20 @@ class ConvergenceMonitor:
         The log-likelihood of the data at each iteration.
     iter : int
         The number of iterations.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastem
+    >>> class SevenIterations(fastem.hmm.ConvergenceMonitor):
+    ...     @property
+    ...     def converged(self):
+    ...         return self.iter >= 7
+    >>> X = np.random.default_rng(0).normal(size=(200, 1))
+    >>> model = fastem.GaussianHMM(2, random_state=0)
+    >>> model.monitor_ = SevenIterations(tol=0.0, n_iter=100, verbose=False)
+    >>> model.fit(X).monitor_.iter
+    7
     """
 
     _template = "{iter:>10d} {log_prob:>16.8f} {delta:>+16.8f}"

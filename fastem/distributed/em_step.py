@@ -39,6 +39,20 @@ def expect(model, X, sample_weight=None, cut_off=None) -> Expectation:
     -------
     Expectation
         The ``statistics``, the mean ``log_likelihood`` and the ``weight`` of the data.
+
+    Examples
+    --------
+    An iteration over two parts, which may be on two machines:
+
+    >>> import numpy as np
+    >>> import fastem
+    >>> from fastem.distributed import expect, maximize
+    >>> X = np.random.default_rng(0).normal(size=(400, 2)) + 9.0 * (np.arange(400) % 2)[:, None]
+    >>> model = fastem.GaussianMixture(2, max_iter=0, random_state=0).fit(X[:100])
+    >>> total = expect(model, X[:200]) + expect(model, X[200:])
+    >>> model = maximize(model, total)
+    >>> total.weight
+    400.0
     """
     check_is_fitted(model)
     given = fit_arguments(model, sample_weight=sample_weight, cut_off=cut_off)
@@ -59,6 +73,19 @@ def maximize(model: Estimator, expectation: Expectation) -> Estimator:
     -------
     estimator
         ``model``. Its ``lower_bound_`` is the mean log-likelihood before the step.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastem
+    >>> from fastem.distributed import expect, maximize
+    >>> X = np.random.default_rng(0).normal(size=(400, 2)) + 9.0 * (np.arange(400) % 2)[:, None]
+    >>> model = fastem.GaussianMixture(2, max_iter=0, random_state=0).fit(X[:100])
+    >>> before = model.score(X)
+    >>> for _ in range(3):
+    ...     model = maximize(model, expect(model, X[:200]) + expect(model, X[200:]))
+    >>> model.score(X) > before
+    True
     """
     check_is_fitted(model)
     present = model._model()

@@ -50,6 +50,17 @@ def fit(model: Estimator, data, sample_weight=None, cut_off=None, client=None) -
     The initialization runs in this process. Up to 50,000 rows it uses all observations, and is then
     the same as in ``model.fit``; for more rows it uses a sample of 50,000, which is always the
     same. Initial parameters given in the settings are used as they are.
+
+    Examples
+    --------
+    >>> import fastem
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> X = da.random.default_rng(0).normal(size=(1000, 2), chunks=(250, 2))
+    >>> with Client(processes=False, dashboard_address=None) as client:
+    ...     model = fastem.distributed.fit(fastem.GaussianMixture(2), X, client=client)
+    >>> model.n_observations_
+    1000.0
     """
     with shards_of(model, data, client, sample_weight=sample_weight, cut_off=cut_off) as shards:
         return model.fit(shards)
@@ -62,6 +73,19 @@ def score(model, data, sample_weight=None, cut_off=None, client=None) -> float:
     ----------
     model, data, sample_weight, cut_off, client
         As for :func:`fit`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastem
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> X = da.random.default_rng(0).normal(size=(1000, 2), chunks=(250, 2))
+    >>> model = fastem.GaussianMixture(2, random_state=0).fit(X.compute())
+    >>> with Client(processes=False, dashboard_address=None) as client:
+    ...     total = fastem.distributed.score(model, X, client=client)
+    >>> bool(np.isclose(total, model.score(X.compute())))
+    True
     """
     check_is_fitted(model)
     with shards_of(model, data, client, sample_weight=sample_weight, cut_off=cut_off) as shards:

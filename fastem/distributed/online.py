@@ -93,6 +93,19 @@ def fit_online(
     counts the observations of all workers, as if the parts of all had the same weight: each forgets
     as much sooner as there are workers that learn. In the mode ``'async'`` new
     models are combined with older ones, and half-lives are up to half as long again.
+
+    Examples
+    --------
+    >>> import fastem
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> from fastem.distributed import fit_online
+    >>> X = da.random.default_rng(0).normal(size=(1000, 2), chunks=(250, 2))
+    >>> model = fastem.GaussianMixture(2, random_state=0)
+    >>> with Client(processes=False, dashboard_address=None) as client:
+    ...     model = fit_online(model, X, sync_every=100, client=client)
+    >>> model.n_observations_
+    1000.0
     """
     _check_choice("mode", mode, ("sync", "async"))
     _check_choice("combine", combine, ("entropic", "average"))

@@ -20,6 +20,17 @@ class Categorical(SummedFamily):
     ----------
     n_categories : int
         How many categories a column may have.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastem
+    >>> from fastem.families import Categorical
+    >>> rng = np.random.default_rng(0)
+    >>> ratings = np.concatenate([rng.integers(0, 2, (200, 4)), rng.integers(2, 5, (200, 4))])
+    >>> model = fastem.Mixture(Categorical(5), 2, random_state=0).fit(ratings)
+    >>> model.probabilities_.shape
+    (2, 4, 5)
     """
 
     parameter_names = ("probabilities",)

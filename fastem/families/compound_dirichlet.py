@@ -25,6 +25,18 @@ class DirichletMultinomial(SummedFamily):
     n_trials : int, optional
         The number of words of a row that is drawn from the model, 100 unless given. When fitting
         it is read from each row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastem
+    >>> from fastem.families import DirichletMultinomial
+    >>> rng = np.random.default_rng(0)
+    >>> topics = np.concatenate([rng.dirichlet(a, 200) for a in ([9.0, 1.0, 1.0], [1.0, 1.0, 9.0])])
+    >>> counts = rng.multinomial(50, topics)
+    >>> model = fastem.Mixture(DirichletMultinomial(), 2, random_state=0).fit(counts)
+    >>> model.alphas_.shape
+    (2, 3)
     """
 
     parameter_names = ("alphas",)

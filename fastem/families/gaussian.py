@@ -42,6 +42,16 @@ class Gaussian(Family):
         The variance of the noise that every observation is taken to carry in each direction. It
         is what scikit-learn's ``reg_covar`` does, as part of the data's statistics: so a batch
         step is scikit-learn's, and an online step does not add it again and again.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastem
+    >>> from fastem.families import Gaussian
+    >>> X = np.random.default_rng(0).normal(size=(300, 2)) + 9.0 * (np.arange(300) < 100)[:, None]
+    >>> model = fastem.Mixture(Gaussian("diag"), 2, random_state=0).fit(X)
+    >>> np.sort(model.means_[:, 0]).round()
+    array([-0.,  9.])
     """
 
     parameter_names = ("means", "covariances")

@@ -96,7 +96,18 @@ class _LinearFamily(NaturalFamily):
 
 
 class Poisson(_LinearFamily):
-    """Counts: each column is Poisson with its own rate. Parameters: ``rates`` (K, D)."""
+    """Counts: each column is Poisson with its own rate. Parameters: ``rates`` (K, D).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastem
+    >>> counts = np.random.default_rng(0).poisson([[2.0, 9.0]] * 300 + [[20.0, 1.0]] * 100)
+    >>> model = fastem.Mixture("poisson", 2, random_state=0).fit(counts)
+    >>> model.rates_[model.weights_.argsort()].round()
+    array([[20.,  1.],
+           [ 2.,  9.]])
+    """
 
     kind = kernels.POISSON
     separable = True
@@ -122,7 +133,18 @@ class Poisson(_LinearFamily):
 
 
 class Bernoulli(_LinearFamily):
-    """Zeros and ones: a product of coins. Parameters: ``probabilities`` (K, D)."""
+    """Zeros and ones: a product of coins. Parameters: ``probabilities`` (K, D).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastem
+    >>> rng = np.random.default_rng(0)
+    >>> answers = rng.random((400, 9)) < np.where(np.arange(400) < 100, 0.1, 0.8)[:, None]
+    >>> model = fastem.Mixture("bernoulli", 2, random_state=0).fit(answers)
+    >>> np.sort(model.probabilities_.mean(axis=1)).round(1)
+    array([0.1, 0.8])
+    """
 
     kind = kernels.BERNOULLI
     separable = True
@@ -161,6 +183,17 @@ class Multinomial(_LinearFamily):
     n_trials : int, optional
         The number of trials of a row that is drawn from the model, and of the divergence between
         models; one unless given. When fitting it is read from each row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastem
+    >>> rng = np.random.default_rng(0)
+    >>> kinds = [0.6, 0.3, 0.1], [0.1, 0.3, 0.6]
+    >>> counts = np.concatenate([rng.multinomial(50, kind, 200) for kind in kinds])
+    >>> model = fastem.Mixture("multinomial", 2, random_state=0).fit(counts)
+    >>> np.sort(model.probabilities_[:, 0]).round(1)
+    array([0.1, 0.6])
     """
 
     kind = kernels.MULTINOMIAL
@@ -213,7 +246,18 @@ class Multinomial(_LinearFamily):
 
 
 class Exponential(_LinearFamily):
-    """Waiting times: each column is exponential. Parameters: ``scales`` (K, D), the means."""
+    """Waiting times: each column is exponential. Parameters: ``scales`` (K, D), the means.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastem
+    >>> rng = np.random.default_rng(0)
+    >>> waits = np.concatenate([rng.exponential(1.0, (300, 2)), rng.exponential(30.0, (300, 2))])
+    >>> model = fastem.Mixture("exponential", 2, random_state=0).fit(waits)
+    >>> model.scales_.shape, model.predict([[0.5, 0.9]]) == model.scales_.mean(axis=1).argmin()
+    ((2, 2), array([ True]))
+    """
 
     kind = kernels.EXPONENTIAL
     separable = True
@@ -244,7 +288,18 @@ class _ShapedFamily(_LinearFamily):
 
 
 class Gamma(_ShapedFamily):
-    """Positive columns, each gamma. Parameters: ``shapes`` and ``scales`` (K, D)."""
+    """Positive columns, each gamma. Parameters: ``shapes`` and ``scales`` (K, D).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastem
+    >>> rng = np.random.default_rng(0)
+    >>> sizes = np.concatenate([rng.gamma(2.0, 1.0, (300, 1)), rng.gamma(50.0, 1.0, (300, 1))])
+    >>> model = fastem.Mixture("gamma", 2, random_state=0).fit(sizes)
+    >>> np.sort((model.shapes_ * model.scales_).ravel()).round()  # the means
+    array([ 2., 50.])
+    """
 
     kind = kernels.GAMMA
     parameter_names = ("shapes", "scales")
@@ -275,7 +330,18 @@ class Gamma(_ShapedFamily):
 
 
 class Beta(_ShapedFamily):
-    """Columns between 0 and 1, each beta. Parameters: ``alphas`` and ``betas`` (K, D)."""
+    """Columns between 0 and 1, each beta. Parameters: ``alphas`` and ``betas`` (K, D).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastem
+    >>> rng = np.random.default_rng(0)
+    >>> shares = np.concatenate([rng.beta(2.0, 8.0, (300, 1)), rng.beta(8.0, 2.0, (300, 1))])
+    >>> model = fastem.Mixture("beta", 2, random_state=0).fit(shares)
+    >>> np.sort((model.alphas_ / (model.alphas_ + model.betas_)).ravel()).round(1)  # the means
+    array([0.2, 0.8])
+    """
 
     kind = kernels.BETA
     parameter_names = ("alphas", "betas")

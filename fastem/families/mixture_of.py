@@ -32,6 +32,19 @@ class MixtureOf(Family):
         (K, D, D).
     n_members : int
         M, the number of members of each component.
+
+    Examples
+    --------
+    Two clusters, each a ring of three ellipses:
+
+    >>> import numpy as np
+    >>> import fastem
+    >>> from fastem.families import Gaussian, MixtureOf
+    >>> angle = np.random.default_rng(0).uniform(0.0, 2.0 * np.pi, 600)
+    >>> X = np.column_stack([np.cos(angle), np.sin(angle)]) + 9.0 * (np.arange(600) < 300)[:, None]
+    >>> model = fastem.Mixture(MixtureOf(Gaussian(), 3), 2, random_state=0).fit(X)
+    >>> model.means_.shape
+    (2, 3, 2)
     """
 
     def __init__(self, member: Family, n_members: int):

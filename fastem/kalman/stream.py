@@ -30,6 +30,16 @@ class KalmanStream:
         The log-likelihood of all observations so far.
     n_steps : int
         How many there were.
+
+    Examples
+    --------
+    >>> import fastem
+    >>> walk = fastem.KalmanFilter(transition_matrices=[[1.0]], observation_matrices=[[1.0]])
+    >>> stream = walk.stream()
+    >>> for x in [[1.0], [2.0], [1.5]]:
+    ...     mean, covariance, log_likelihood = stream.update(x)
+    >>> stream.n_steps, mean.round(2)
+    (3, array([1.46]))
     """
 
     def __init__(self, model):
