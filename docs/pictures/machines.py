@@ -12,7 +12,8 @@ for n, x in enumerate(places):
     axes.text(x, 0.35, f"worker {n + 1}\nE-step", ha="center", bbox=box)
     axes.text(x, 0.03, f"data {n + 1}", ha="center", color="#555555", bbox=data)
     arrow = {"arrowstyle": "<->", "color": "#555555"}
-    axes.annotate("", (0.5 + 0.3 * (x - 0.5), 0.84), (x, 0.53), arrowprops=arrow)
+    axes.annotate("", (0.5 + 0.3 * (x - 0.5), 0.86), (x, 0.5), arrowprops=arrow)
+    axes.plot([x, x], [0.1, 0.31], color="#999999", linewidth=1.0, zorder=0)
 axes.text(0.02, 0.72, "the model goes down,\nsums come back", color="#555555")
-axes.text(0.98, 0.72, "a few kilobytes,\nwhatever the data", ha="right", color="#555555")
+axes.text(0.98, 0.72, "a few kilobytes each,\nfor any number of rows", ha="right", color="#555555")
 axes.set(xlim=(0, 1), ylim=(-0.05, 1))
