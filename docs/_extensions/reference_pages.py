@@ -257,7 +257,13 @@ def _page(name):
 
 def _class(name, kind):
     yield f".. autoclass:: {name}"
-    if chosen := members(kind):
+    family = fastem.families.Family
+    if issubclass(kind, family) and kind not in (family, fastem.ExponentialFamily):
+        yield from (
+            "",
+            "Models call its methods, which are those of :class:`fastem.families.Family`.",
+        )
+    elif chosen := members(kind):
         yield from ("", ".. rubric:: Methods and properties", "", ".. autosummary::", "")
         yield from (f"   ~{name}.{member}" for member in chosen)
         for member in chosen:

@@ -263,3 +263,6 @@ def test_members_are_those_a_user_needs():
     assert {"fit", "partial_fit", "predict", "sample", "learner"} <= set(shown)
     noise = [name for name in shown if name.endswith("_request") or "metadata" in name]
     assert noise == []
+    # Kernels and models call those of families.
+    written = "\n".join(pages._class("fastem.families.Poisson", fastem.families.Poisson))
+    assert "automethod" not in written
