@@ -54,4 +54,4 @@ print(f"{best[2]} components, covariances of type {best[1]!r}")
 #
 # **What to choose.** Compare numbers and shapes together, as here: a poor shape needs more
 # components to describe the same data. If you do not want to compare,
-# :class:`fastem.BayesianGaussianMixture` finds the number in one fit.
+# :class:`fastem.BayesianGaussianMixture` can leave components empty that the data do not need.
