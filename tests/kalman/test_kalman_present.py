@@ -4,6 +4,7 @@ import copy
 import gc
 import pickle
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -140,6 +141,51 @@ def test_copies_pickles_and_the_dead_are_not_remembered():
     del kf
     gc.collect()
     assert key not in present._kept
+
+
+def test_what_holds_its_filter_does_not_keep_it_alive():
+    class Own:
+        def rate(self, step):
+            return 1.0 / (step + 1.0)
+
+    reports, own = [], Own()
+    own.kf = kf = fastem.KalmanFilter(
+        n_dim_state=2, max_iter=2, random_state=0, callback=reports.append, learning_rate=own.rate
+    )
+    kf.fit(X).partial_fit(X)
+    kf.itself = kf
+    answers(kf)
+    key = id(kf)
+    assert key in present._kept
+    alive = weakref.ref(kf)
+    del kf, own, reports
+    gc.collect()
+    assert alive() is None
+    assert key not in present._kept
+
+
+@pytest.mark.parametrize("how", ["given", "learned", "em"])
+def test_nothing_else_is_read(how):
+    read = set()
+
+    class Recording(fastem.KalmanFilter):
+        def __getattribute__(self, name):
+            read.add(name)
+            return super().__getattribute__(name)
+
+    kf = (
+        Recording(n_dim_state=2, random_state=0, max_iter=2)
+        if how == "learned"
+        else Recording(**given())
+    )
+    if how == "learned":
+        kf.fit(X)
+    elif how == "em":
+        kf.em(X, n_iter=2)
+    read.clear()
+    kf._inferring_model()
+    kf._n_columns()
+    assert read & vars(kf).keys() <= present._READ
 
 
 def test_subclasses_and_strange_parameters_are_built_each_time():
