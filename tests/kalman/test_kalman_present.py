@@ -322,6 +322,19 @@ def test_what_is_wrong_with_a_step_is_told(change, message):
             kf.filter_update(**arguments)
 
 
+@pytest.mark.parametrize("form", [np.array, list, np.ma.array])
+def test_complex_observations_of_a_step_are_refused(form):
+    kf = fastem.KalmanFilter(**given())
+    row, stream = form(X[0] + 1j), kf.stream()
+    with pytest.raises(ValueError, match="complex numbers; observations must be real"):
+        kf.filter_update(*STATE, row)
+    with pytest.raises(ValueError, match="complex numbers; observations must be real"):
+        stream.update(row)
+    assert stream.n_steps == 0
+    stream.update(X[0])
+    assert_array_equal(stream.mean, kf.filter(X[:1])[0][0])
+
+
 def test_singular_covariances_of_a_step():
     values = {**given(), "transition_covariance": np.zeros((2, 2))}
     kf = fastem.KalmanFilter(**values)
