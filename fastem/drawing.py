@@ -30,7 +30,8 @@ _MOST_TRIALS = np.iinfo(np.int64).max
 def standard_normal(rng, shape) -> np.ndarray:
     """Normal numbers, the next of this ``RandomState`` or ``Generator``."""
     n = int(np.prod(shape))
-    if n < _FEW or not isinstance(rng, np.random.RandomState):
+    # A subclass may draw otherwise.
+    if n < _FEW or type(rng) is not np.random.RandomState:
         return rng.standard_normal(shape)
     # The generator that a RandomState has. NumPy documents no other way to it that is as quick.
     twister = getattr(rng, "_bit_generator", None)
@@ -59,7 +60,7 @@ def standard_normal(rng, shape) -> np.ndarray:
 def multivariate_normal(rng, covariance, n) -> np.ndarray:
     """Rows of mean zero with this covariance, the next of this generator."""
     n_columns = len(covariance)
-    if n * n_columns < _FEW or not isinstance(rng, np.random.RandomState):
+    if n * n_columns < _FEW or type(rng) is not np.random.RandomState:
         return rng.multivariate_normal(np.zeros(n_columns), covariance, n, check_valid="ignore")
     _, variances, directions = np.linalg.svd(covariance)
     root = np.sqrt(variances)[:, None] * directions

@@ -36,6 +36,8 @@ _FEW_STEPS = 64
 _FEW_NUMBERS = 64
 #: More values of a sequence are not tested one by one.
 _FEW_VALUES = 1024
+#: How names of scikit-learn's methods for metadata begin and end.
+_OF_REQUESTS = "set_", "_request"
 
 
 class OneByOne(ABC):
@@ -103,6 +105,8 @@ class Learner:
         self._names = vars(self._estimator).pop("feature_names_in_", None)
         self._quick: OneByOne | None = None
         self._is_ahead = False
+        # Methods of one's own are called, and the quick way calls none.
+        self._has_own_methods = _replaces_methods(type(estimator))
         #: Whether there may be a quick way: settings are checked by a first ``partial_fit``.
         self._may_be_quick = False
         # Reentrant: a learning rate that is a function may look at the learner.
@@ -189,7 +193,7 @@ class Learner:
             waits = KEPT in vars(estimator)
             # Averages, and models that callbacks are shown, are made after each observation.
             plain = estimator.average_from is None and estimator.callback is None
-            if estimator.memory == "model" and plain and not waits:
+            if estimator.memory == "model" and plain and not waits and not self._has_own_methods:
                 self._history = list(vars(estimator).get("history_", ()))
                 self._alarm, self._drift = estimator.drift_alarm, vars(estimator).get("_drift")
                 model = estimator._model()
@@ -230,6 +234,20 @@ def _copied(estimator):
     """A copy that shares nothing but the callback, which the user may look at."""
     callback = estimator.callback
     return copy.deepcopy(estimator, {id(callback): callback})
+
+
+def _replaces_methods(kind):
+    """Whether a subclass that is not of this package has something in the place of its class's."""
+    package = __name__.partition(".")[0]
+    for base in kind.__mro__:
+        if base.__module__.partition(".")[0] == package:
+            return False
+        for name in vars(base):
+            # Those that Python and scikit-learn make for each class.
+            is_made = name.startswith(("__", "_abc_")) or (name[:4], name[-8:]) == _OF_REQUESTS
+            if not is_made and hasattr(super(base, kind), name):
+                return True
+    return False
 
 
 class PredictingLearner(Learner):

@@ -6,6 +6,8 @@ becomes a clusterer or an anomaly detector, to be used alone or in river's pipel
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from numbers import Integral
 from operator import itemgetter
 from typing import Any
 
@@ -14,7 +16,9 @@ from river import base
 from sklearn.base import clone
 
 from .estimator import Estimator, RowEstimator
+from .exceptions import NotEnoughData
 from .learner import Learner, PredictingLearner
+from .waiting import MOST_ROWS
 
 __all__ = ["AnomalyDetector", "Clusterer"]
 
@@ -28,24 +32,47 @@ class _Adapter:
                 f"River's observations are rows, and {type(model).__name__} is not an estimator of "
                 "rows. Use its learner() for a stream of sequences."
             )
+        if not isinstance(n_first, Integral) or n_first < 1:
+            raise ValueError(f"n_first must be a whole number, 1 or more; got {n_first!r}.")
         self.model, self.n_first = model, n_first
         self._learner: Learner | None = model.learner() if model._has_learned() else None
         #: The first observations, until there are enough of them to fit the model to.
         self._first: list[np.ndarray] = []
+        self._n_needed = max(n_first, 2, getattr(model, "n_components", 1))
         names = getattr(model, "feature_names_in_", None)
         self._names: list[Any] | None = None if names is None else list(names)
-        self._select: Any = None
+        self._select: itemgetter | None = None
 
     def learn_one(self, x: dict) -> None:
         """Learn from one observation, a dict of features."""
-        row = self._row(x)
         if self._learner is not None:
-            self._learner.learn_one(row)
+            self._learner.learn_one(self._row(x))
             return
-        self._first.append(row)
-        if len(self._first) >= self.n_first:
-            self._learner = clone(self.model).fit(np.array(self._first)).learner()
+        names = self._names
+        try:
+            self._keep(self._row(x))
+        except BaseException:
+            # A wrong observation does not say what the features are.
+            self._names = names
+            self._select = None
+            raise
+
+    def _keep(self, row):
+        """Keep one of the first observations, and fit the model when there are enough."""
+        model = clone(self.model)
+        model._check_data(model._one(row), reset=True, once=True)
+        first = [*self._first, row]
+        if len(first) < self._n_needed:
+            self._first = first
+            return
+        try:
+            self._learner = model.fit(np.array(first)).learner()
             self._first = []
+        except NotEnoughData:
+            if len(first) >= MOST_ROWS:
+                raise
+            # Fitting to all of them each time would take ever longer.
+            self._first, self._n_needed = first, 2 * len(first)
 
     @property
     def learner(self) -> Learner | None:
@@ -54,22 +81,28 @@ class _Adapter:
 
     def _row(self, x):
         """The values of the features in an order that stays."""
-        if self._names is None:
-            # However a dict is ordered, the columns are the same.
-            self._names = sorted(x, key=str)
+        if type(x) is not dict and not isinstance(x, Mapping):
+            raise TypeError(
+                f"An observation of river is a dict of features; got {type(x).__name__}."
+            )
         if self._select is None:
-            names = self._names
-            self._select = itemgetter(*names) if len(names) > 1 else lambda x: (x[names[0]],)
+            if self._names is None:
+                if not x:
+                    raise ValueError("The observation has no features.")
+                # However a dict is ordered, the columns are the same.
+                self._names = sorted(x, key=str)
+            self._select = itemgetter(*self._names)
+        names: Any = self._names
         try:
             row = self._select(x)
         except KeyError as error:
             raise ValueError(
-                f"The feature {error} is missing; the model has the features {self._names}."
+                f"The feature {error} is missing; the model has the features {names}."
             ) from None
-        if len(x) != len(self._names):
-            more = [name for name in x if name not in self._names]
+        if len(x) != len(names):
+            more = [name for name in x if name not in names]
             raise ValueError(f"The model does not know the features {more}.")
-        return np.array(row)
+        return np.array(row if len(names) > 1 else [row])
 
     @classmethod
     def _unit_test_params(cls):
@@ -94,8 +127,8 @@ class Clusterer(_Adapter, base.Clusterer):
     model : estimator of rows
         A mixture. If it is fitted, learning goes on from it. It is not changed.
     n_first : int, default=100
-        If the model is not fitted, it is fitted to this number of first observations; until then
-        every observation belongs to cluster 0.
+        If the model is not fitted, it is fitted to this number of first observations, or to more
+        if these are too few to fit it to; until then every observation belongs to cluster 0.
 
     Examples
     --------
@@ -111,19 +144,18 @@ class Clusterer(_Adapter, base.Clusterer):
     """
 
     def __init__(self, model: Estimator, n_first: int = 100):
+        super().__init__(model, n_first)
         if not model._predicts_one:
             raise TypeError(f"{type(model).__name__} has no components to predict.")
-        super().__init__(model, n_first)
 
     def predict_one(self, x: dict) -> int:
         """The likeliest component."""
-        learner, row = self._learner, self._row(x)
-        return learner.predict_one(row) if isinstance(learner, PredictingLearner) else 0
+        learner = self._learner
+        return learner.predict_one(self._row(x)) if isinstance(learner, PredictingLearner) else 0
 
     def score_one(self, x: dict) -> float:
         """The log-likelihood; zero before there is a model."""
-        learner, row = self._learner, self._row(x)
-        return 0.0 if learner is None else learner.score_one(row)
+        return 0.0 if self._learner is None else self._learner.score_one(self._row(x))
 
 
 class AnomalyDetector(_Adapter, base.AnomalyDetector):
@@ -134,8 +166,8 @@ class AnomalyDetector(_Adapter, base.AnomalyDetector):
     model : estimator of rows
         If it is fitted, learning goes on from it. It is not changed.
     n_first : int, default=100
-        If the model is not fitted, it is fitted to this number of first observations; until then
-        every score is zero.
+        If the model is not fitted, it is fitted to this number of first observations, or to more
+        if these are too few to fit it to; until then every score is zero.
 
     Examples
     --------
@@ -151,5 +183,4 @@ class AnomalyDetector(_Adapter, base.AnomalyDetector):
 
     def score_one(self, x: dict) -> float:
         """The negative log-likelihood: the higher, the more unusual."""
-        learner, row = self._learner, self._row(x)
-        return 0.0 if learner is None else -learner.score_one(row)
+        return 0.0 if self._learner is None else -self._learner.score_one(self._row(x))

@@ -63,7 +63,7 @@ def warmup(*models: str, n_jobs: int | None = None) -> Warmup:
     """
     from .parallel import n_threads
 
-    unknown = [name for name in models if name not in _TASKS]
+    unknown = [name for name in models if not isinstance(name, str) or name not in _TASKS]
     if unknown:
         raise ValueError(
             f"There is no estimator {unknown[0]!r}; choose from {', '.join(sorted(_TASKS))}."
@@ -84,9 +84,12 @@ def warmup(*models: str, n_jobs: int | None = None) -> Warmup:
 
 def _in_processes(portions):
     """Run each portion of the tasks in a process; returns how many kernels were compiled."""
+    # They import what this process would, and nothing from the folder that it was started in: its
+    # files may have names of modules, and a checkout there has kernels of its own.
+    path = [os.fspath(entry) for entry in sys.path]
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", _CHILD, json.dumps(portion)],
+            [sys.executable, "-P", "-c", _CHILD, json.dumps(path), json.dumps(portion)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )
         for portion in portions
@@ -109,7 +112,15 @@ def _in_processes(portions):
     return sum(report["n_compiled"] for report in reports)
 
 
-_CHILD = "import sys; from fastem import warming; warming._run(sys.argv[1])"
+_CHILD = """
+import json
+import sys
+
+sys.path[:] = json.loads(sys.argv[1])
+from fastem import warming
+
+warming._run(sys.argv[2])
+"""
 
 
 def _run(portion):
@@ -129,17 +140,17 @@ def _run(portion):
 
 
 def _folder():
-    """The folder of the kernels on disk."""
+    """The folder of the kernels on disk, which has others in it for each folder of the code."""
     from .kernels.dirichlet.newton import maximum
+    from .kernels.normals import standard_normals
 
-    path = maximum.stats.cache_path
-    if path is None:
+    paths = [kernel.stats.cache_path for kernel in (maximum, standard_normals)]
+    if None in paths:
         raise RuntimeError(
             "Compiled kernels cannot be kept on disk. Set the environment variable "
             "NUMBA_CACHE_DIR to a folder that can be written."
         )
-    given = os.environ.get("NUMBA_CACHE_DIR")
-    return given if given and path.startswith(given) else path
+    return os.path.commonpath(paths)
 
 
 # What estimators are asked ------------------------------------------------------------------------

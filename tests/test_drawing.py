@@ -68,6 +68,25 @@ def test_any_generator(make):
     assert_array_equal(ours.standard_normal(5), theirs.standard_normal(5))
 
 
+class Other(np.random.RandomState):
+    """Draws other numbers."""
+
+    def standard_normal(self, size=None):
+        return super().standard_normal(size) + 9.0
+
+    def multivariate_normal(self, *given, **more):
+        return super().multivariate_normal(*given, **more) + 5.0
+
+
+@pytest.mark.parametrize("n", [10, FEW])
+def test_a_subclass_draws_its_own_numbers(n):
+    assert_array_equal(standard_normal(Other(1), n), Other(1).standard_normal(n))
+    assert_array_equal(
+        multivariate_normal(Other(1), np.eye(2), n),
+        Other(1).multivariate_normal(np.zeros(2), np.eye(2), n),
+    )
+
+
 def test_the_generator_of_the_module():
     np.random.seed(7)  # noqa: NPY002
     found = standard_normal(np.random.mtrand._rand, 2 * FEW)

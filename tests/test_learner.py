@@ -329,6 +329,67 @@ def test_a_step_without_a_maximum_is_undone():
         assert same(vars(learner.model()), vars(before))
 
 
+# Subclasses --------------------------------------------------------------------------------------
+
+
+def test_a_subclass_learns_and_answers_by_its_own_methods():
+    class Doubling(fastem.GaussianMixture):
+        def partial_fit(self, X, y=None, sample_weight=None):
+            return super().partial_fit(2.0 * X, y, sample_weight)
+
+    class Answering(fastem.GaussianMixture):
+        def score_samples(self, X):
+            return np.full(len(X), -7.0)
+
+        def predict(self, X):
+            return np.full(len(X), 9)
+
+    X = rows(60)
+    estimator = Doubling(2, random_state=0).fit(X)
+    assert_same_as_partial_fit(estimator, X[:5], lambda x: x[None])
+    learner = Answering(2, random_state=0).fit(X).learner()
+    for x in X[:4]:
+        assert (learner.score_one(x), learner.predict_one(x)) == (-7.0, 9)
+        learner.learn_one(x)
+
+
+def test_a_subclass_of_another_kind_of_model_answers_by_its_own_methods():
+    class Named(fastem.GaussianHMM):
+        def predict(self, X, lengths=None):
+            return ["low" if state == 0 else "high" for state in super().predict(X, lengths)]
+
+    class Shifted(fastem.KalmanFilter):
+        def smooth(self, X):
+            means, covariances = super().smooth(X)
+            return means + 1.0, covariances
+
+    data, x = np.concatenate(walks(5)), walks(1)[0]
+    for estimator in (Named(2, random_state=0, n_iter=2),
+                      Shifted(n_dim_state=2, random_state=0, max_iter=2)):  # fmt: skip
+        learner = estimator.fit(data).learner()
+        for _ in range(3):
+            learner.learn_one(x)
+            model = learner.model()
+            expected = model.predict(x) if isinstance(model, Named) else model.smooth(x)[0]
+            assert np.array_equal(learner.predict_one(x), expected)
+
+
+def test_a_subclass_that_replaces_nothing_is_as_quick():
+    class Named(fastem.GaussianMixture):
+        """Has a method and a setting more."""
+
+        def __init__(self, n_components=2, name="", *, random_state=0):
+            super().__init__(n_components, random_state=random_state)
+            self.name = name
+
+        def described(self):
+            return f"{self.name}: {self.weights_}"
+
+    estimator = Named(name="own").fit(rows())
+    learner = assert_same_as_partial_fit(estimator, rows(5, seed=1), lambda x: x[None])
+    assert learner._quick is not None
+
+
 # Threads -----------------------------------------------------------------------------------------
 
 

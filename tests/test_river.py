@@ -120,9 +120,76 @@ def test_features_that_do_not_fit_change_nothing(x):
     assert (clusterer.learner.model().means_ == before).all()
 
 
-def test_copies_go_on_alike():
+WRONG = [
+    {}, {"a": 1.0, "b": np.nan, "c": 1.0}, {"a": 1.0, "b": np.inf, "c": 1.0},
+    {"a": 1.0, "b": None, "c": 1.0}, {"a": "x", "b": 1.0, "c": 1.0}, {"a": [1.0], "b": 1.0, "c": 1},
+    {"x": "y"}, None, [1.0, 2.0, 3.0],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [Clusterer, AnomalyDetector])
+@pytest.mark.parametrize("when", [0, 1, 19, 20, 25])
+def test_wrong_observations_are_refused_and_leave_nothing(kind, when):
+    X = rows()
+    model, clean = (kind(mixture(), n_first=20) for _ in range(2))
+    for number, x in enumerate(dicts(X[:60])):
+        if number == when:
+            for wrong in WRONG:
+                with pytest.raises((ValueError, TypeError)):
+                    model.learn_one(wrong)
+        for each in (model, clean):
+            each.learn_one(x)
+        assert model.score_one(x) == clean.score_one(x)
+    assert (model.learner.model().means_ == clean.learner.model().means_).all()
+    assert model.learner.model().n_observations_ == 60
+
+
+def test_rows_outside_the_support_are_refused_from_the_first():
+    detector = AnomalyDetector(fastem.Mixture("poisson", 2, random_state=0), n_first=10)
+    counts = np.random.default_rng(0).poisson([[2.0], [20.0]], size=(2, 10)).reshape(-1, 1)
+    for x in counts.ravel().tolist():
+        detector.learn_one({"n": x})
+        with pytest.raises(ValueError):
+            detector.learn_one({"n": -1})
+        with pytest.raises(ValueError):
+            detector.learn_one({"n": 0.5})
+    assert detector.learner.model().n_observations_ == 20
+
+
+def test_what_is_asked_first_does_not_say_what_the_features_are():
+    clusterer = Clusterer(mixture(), n_first=20)
+    assert clusterer.predict_one({"z": 1.0}) == 0
+    assert clusterer.score_one({}) == 0.0
+    for x in dicts(rows(30)):
+        clusterer.learn_one(x)
+    assert clusterer.learner.model().n_features_in_ == 3
+
+
+def test_more_first_observations_are_waited_for_if_they_are_too_few():
+    X = rows(60)
+    for n_first, model in ((1, mixture()), (3, fastem.GaussianMixture(5, random_state=0))):
+        clusterer = Clusterer(model, n_first=n_first)
+        for x in dicts(X):
+            clusterer.learn_one(x)
+        assert clusterer.learner.model().n_observations_ == 60
+    # Equal rows have no variance.
+    clusterer = Clusterer(mixture(reg_covar=0.0), n_first=4)
+    for x in dicts(np.concatenate([np.zeros((7, 3)), X])):
+        clusterer.learn_one(x)
+    assert clusterer.learner.model().n_observations_ == 67
+
+
+@pytest.mark.parametrize("n_first", [0, -1, 2.5, "x", None])
+def test_a_number_of_first_observations_is_a_number(n_first):
+    with pytest.raises(ValueError, match="n_first"):
+        Clusterer(mixture(), n_first=n_first)
+
+
+@pytest.mark.parametrize("n_columns", [1, 3])
+def test_copies_go_on_alike(n_columns):
     clusterer = Clusterer(mixture(), n_first=50)
-    X = dicts(rows())
+    names = "abc"[:n_columns]
+    X = [{name: x[name] for name in names} for x in dicts(rows())]
     for x in X[:100]:
         clusterer.learn_one(x)
     others = [copy.deepcopy(clusterer), pickle.loads(pickle.dumps(clusterer))]

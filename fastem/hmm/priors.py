@@ -321,10 +321,11 @@ def _kept_or_new(settings, seen, new, old, roundings):
             "covars_prior or min_covar."
         )
     if wrong.any():
+        count = int(wrong.sum())
         warn(
-            f"{int(wrong.sum())} covariances are not positive definite, for want of rows or "
-            f"because columns depend on one another; min_covar = {floor} was added to the "
-            "variances.",
+            f"{count} {'covariance is' if count == 1 else 'covariances are'} not positive "
+            "definite, for want of rows or because columns depend on one another; "
+            f"min_covar = {floor} was added to the variances.",
             CovarianceWarning,
         )
     return np.where(seen, new, old)

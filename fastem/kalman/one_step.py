@@ -80,6 +80,8 @@ class OneStep:
             if np.ma.getmaskarray(observation).any():
                 return self._nothing
             observation = observation.data
+        if np.iscomplexobj(observation):
+            return None
         try:
             row = np.array(observation, dtype=float).reshape(-1)
         except (TypeError, ValueError):

@@ -9,7 +9,7 @@ are; here a comparison must take a microsecond.
 from __future__ import annotations
 
 import marshal
-from operator import is_
+from operator import is_, itemgetter
 from weakref import ref
 
 import numpy as np
@@ -19,8 +19,14 @@ from .one_step import OneStep
 
 __all__ = ["Learner", "Present", "keep_learner", "recall", "recall_learner", "remember"]
 
-#: The attributes whose contents matter; of the others, which object it is.
+#: The attributes whose contents matter.
 _PARAMETERS = frozenset(name + end for name in NAMES for end in ("", "_"))
+#: Of these it is which object they are. No others are looked at, or kept: a callback may hold its
+#: estimator, which would then live forever.
+_READ = _PARAMETERS | {
+    "transition_covariance_type", "observation_covariance_type", "n_jobs", "n_dim_state",
+    "n_dim_obs", "n_features_in_", "lengths_", "given_", "_filled",
+}  # fmt: skip
 #: Larger systems are built anew each time: building them is not what takes the time.
 _MOST_BYTES = 2**18
 # Lists are written like this to be compared; later formats depend on how often an object is used.
@@ -41,10 +47,14 @@ class Present:
         How many columns data must have.
     """
 
-    __slots__ = ("_step", "arrays", "lists", "model", "n_columns", "names", "owner", "values")
+    __slots__ = (
+        "_step", "arrays", "lists", "model", "n_columns", "names", "owner", "select", "values",
+    )  # fmt: skip
 
     def __init__(self, state: dict):
-        self.names, self.values = list(state), tuple(state.values())
+        self.names = list(state)
+        self.select = itemgetter(*(name for name in self.names if name in _READ))
+        self.values = self.select(state)
         self.arrays, self.lists = [], []
         n_bytes = 0
         for name in _PARAMETERS & state.keys():
@@ -69,7 +79,7 @@ class Present:
 
     def matches(self, state: dict) -> bool:
         """Whether attributes are what they were."""
-        if list(state) != self.names or not all(map(is_, state.values(), self.values)):
+        if list(state) != self.names or not all(map(is_, self.select(state), self.values)):
             return False
         if not _are_same(self.arrays):
             return False

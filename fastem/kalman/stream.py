@@ -105,6 +105,8 @@ class KalmanStream:
         is_masked = isinstance(observation, np.ma.MaskedArray)
         if observation is None or (is_masked and np.ma.getmaskarray(observation).any()):
             return np.full(self._p, np.nan)
+        if np.iscomplexobj(observation):
+            raise ValueError("The observation has complex numbers; observations must be real.")
         try:
             # A copy: the kernel is compiled for arrays that can be written to.
             row = np.array(observation, dtype=float).reshape(-1)

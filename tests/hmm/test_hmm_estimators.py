@@ -787,6 +787,15 @@ def test_states_without_rows_need_no_new_covariances(kind):
     assert model.covars_[1, 0, 0] == 2.0
 
 
+@pytest.mark.parametrize(
+    "kind, words", [("full", "2 covariances are"), ("tied", "1 covariance is")]
+)
+def test_covariances_that_are_mended_are_counted(kind, words, caplog):
+    X = gaussian_rows(n_columns=1)
+    GaussianHMM(2, kind, covars_prior=0.0, random_state=0, n_iter=1).fit(np.hstack([X, X]))
+    assert f"{words} not positive definite" in caplog.text
+
+
 def test_columns_that_depend_on_one_another(caplog):
     X = gaussian_rows(n_columns=1)
     X = np.hstack([X, X])

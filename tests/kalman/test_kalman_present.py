@@ -4,6 +4,7 @@ import copy
 import gc
 import pickle
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -142,6 +143,51 @@ def test_copies_pickles_and_the_dead_are_not_remembered():
     assert key not in present._kept
 
 
+def test_what_holds_its_filter_does_not_keep_it_alive():
+    class Own:
+        def rate(self, step):
+            return 1.0 / (step + 1.0)
+
+    reports, own = [], Own()
+    own.kf = kf = fastem.KalmanFilter(
+        n_dim_state=2, max_iter=2, random_state=0, callback=reports.append, learning_rate=own.rate
+    )
+    kf.fit(X).partial_fit(X)
+    kf.itself = kf
+    answers(kf)
+    key = id(kf)
+    assert key in present._kept
+    alive = weakref.ref(kf)
+    del kf, own, reports
+    gc.collect()
+    assert alive() is None
+    assert key not in present._kept
+
+
+@pytest.mark.parametrize("how", ["given", "learned", "em"])
+def test_nothing_else_is_read(how):
+    read = set()
+
+    class Recording(fastem.KalmanFilter):
+        def __getattribute__(self, name):
+            read.add(name)
+            return super().__getattribute__(name)
+
+    kf = (
+        Recording(n_dim_state=2, random_state=0, max_iter=2)
+        if how == "learned"
+        else Recording(**given())
+    )
+    if how == "learned":
+        kf.fit(X)
+    elif how == "em":
+        kf.em(X, n_iter=2)
+    read.clear()
+    kf._inferring_model()
+    kf._n_columns()
+    assert read & vars(kf).keys() <= present._READ
+
+
 def test_subclasses_and_strange_parameters_are_built_each_time():
     class Own(fastem.KalmanFilter):
         pass
@@ -274,6 +320,19 @@ def test_what_is_wrong_with_a_step_is_told(change, message):
     for _ in range(2):
         with pytest.raises(ValueError, match=message):
             kf.filter_update(**arguments)
+
+
+@pytest.mark.parametrize("form", [np.array, list, np.ma.array])
+def test_complex_observations_of_a_step_are_refused(form):
+    kf = fastem.KalmanFilter(**given())
+    row, stream = form(X[0] + 1j), kf.stream()
+    with pytest.raises(ValueError, match="complex numbers; observations must be real"):
+        kf.filter_update(*STATE, row)
+    with pytest.raises(ValueError, match="complex numbers; observations must be real"):
+        stream.update(row)
+    assert stream.n_steps == 0
+    stream.update(X[0])
+    assert_array_equal(stream.mean, kf.filter(X[:1])[0][0])
 
 
 def test_singular_covariances_of_a_step():

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -51,9 +52,47 @@ print(options.n_compiled())
     assert code == 0 and "Compiled 0 kernels" in out, err
 
 
-def test_names_are_checked(capsys):
-    with pytest.raises(ValueError, match="no estimator 'GaussianMixtur'; choose from .*Gaussian"):
-        fastem.warmup("GaussianMixtur")
+def test_the_folder_it_is_started_in_makes_no_difference(tmp_path):
+    # A file with the name of a module, and another checkout.
+    (tmp_path / "secrets.py").write_text("raise SystemExit('the wrong module')")
+    (tmp_path / "fastem").mkdir()
+    (tmp_path / "fastem" / "__init__.py").write_text("raise SystemExit('the wrong package')")
+    code = "import sys; from fastem.cli import main; sys.exit(main(['warmup', 'Dirichlet']))"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True,
+        check=False, env={**os.environ, "PYTHONPATH": str(Path(fastem.__file__).parents[1])},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "Dirichlet" in done.stdout
+
+
+@pytest.mark.parametrize("where", ["given", "beside the code"])
+def test_the_folder_that_is_told_holds_all_kernels(where, tmp_path):
+    code = """
+import json
+from fastem import warming
+from fastem.kernels.hmm.few import decode_few
+from fastem.kernels.kalman.one_step import update
+from fastem.kernels.mixture.expectation import infer
+kernels = infer, decode_few, update
+print(json.dumps([warming._folder(), *(kernel.stats.cache_path for kernel in kernels)]))
+"""
+    environment = {"NUMBA_CACHE_DIR": str(tmp_path) if where == "given" else ""}
+    code, out, err = python(code, **environment)
+    assert code == 0, err
+    folder, *paths = json.loads(out)
+    assert all(path.startswith(folder + os.sep) for path in paths)
+    if where == "given":
+        assert folder == str(tmp_path)
+
+
+@pytest.mark.parametrize("wrong", ["GaussianMixtur", ["GaussianMixture"], 3])
+def test_names_are_checked_before_anything_is_done(wrong):
+    with pytest.raises(ValueError, match="no estimator .*; choose from .*Gaussian"):
+        fastem.warmup("Dirichlet", wrong)
+
+
+def test_the_command_checks_names(capsys):
     assert main(["warmup", "nothing"]) == 2
     assert "no model 'nothing'" in capsys.readouterr().err
     assert main(["warmup", "--jobs", "0"]) == 2
