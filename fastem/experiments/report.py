@@ -46,6 +46,12 @@ def summary(results: list[Result], width: int = 100) -> str:
             "closer to the paper's numbers.",
             width,
         )
+    if any(result.size == "quick" for result in results):
+        lines += textwrap.wrap(
+            "This was a small run, which shows that everything works. Whether claims hold is "
+            "judged by larger ones, without --quick.",
+            width,
+        )
     for group in grouped(results):
         starts = f"{group[0].n_starts} start{'s' if group[0].n_starts > 1 else ''}"
         lines += ["", f"{group[0].title} ({starts})"]

@@ -49,7 +49,7 @@ class MixtureOfModels(MixtureEstimator):
     n_init : int, default=1
         The number of initializations, of which the best is kept.
     random_state : int, RandomState instance or None, default=None
-        For the initialization.
+        For the initialization, that of the members too unless ``estimator`` has one of its own.
     warm_start : bool, default=False
         Whether ``fit`` continues from the last fit.
     verbose : int or bool, default=0
@@ -251,7 +251,11 @@ class MixtureOfModels(MixtureEstimator):
         compared = random_state.permutation(counted)[:_COMPARED]
         singles = [table.part(i, i + 1) for i in compared]
         shown = table.joined(singles)
-        whole = self._member()._initial_model_online(table)
+        first = self._member()
+        if getattr(first, "random_state", 0) is None:
+            # A seed of the mixture is enough to have the same start again.
+            first.random_state = random_state
+        whole = first._initial_model_online(table)
         whole = algebra.fit(whole, shown, StoppingRule(_ITERATIONS)).model
         tried = singles[: _CANDIDATES * self.n_components]
         candidates = [_near(whole, single) for single in tried]

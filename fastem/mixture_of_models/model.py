@@ -20,6 +20,9 @@ from ..statistics import Expectation, Statistics, join, mix_horizons, split
 
 __all__ = ["Horizons", "ModelMixture"]
 
+# The largest weight of a member's observations is at least this: its inverse is finite.
+_LEAST_WEIGHT = 1e-290
+
 
 class Horizons(tuple):
     """The horizon of each member; with their shares of the observations, ``mass``, if they mix."""
@@ -147,7 +150,7 @@ class ModelMixture(WeightedComponents, Model):
         mass = gamma.sum(axis=1) / weight
         # A member that is responsible for nothing has statistics of no mass, in the right shapes.
         expectations = [
-            m.expect(table.reweighted(g) if g.any() else table)
+            m.expect(table.reweighted(_usable(g)) if g.any() else table)
             for m, g in zip(self.members, gamma, strict=True)
         ]
         statistics = self._joined(mass, (e.statistics for e in expectations))
@@ -263,3 +266,12 @@ class ModelMixture(WeightedComponents, Model):
 
     def arranged(self, other, horizon=None) -> ModelMixture:
         return self._with_members(self._each("brought_to", other.members, self._horizons(horizon)))
+
+
+def _usable(weights):
+    """Weights in the same proportions, which a mean can be divided by.
+
+    One over a total that is all but nothing would be infinite.
+    """
+    largest = weights.max()
+    return weights if largest >= _LEAST_WEIGHT else weights / largest

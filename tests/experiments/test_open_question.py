@@ -49,6 +49,15 @@ def test_the_step_of_the_paper_is_that_of_the_algebra():
         np.testing.assert_allclose(array, want.parameters[name], rtol=1e-10)
 
 
+def test_a_weight_that_vanishes_beside_the_other_one_stays_positive():
+    old = np.array([30.0, -2.0, 2.0, 0.0, 0.0])
+    for _ in range(40):
+        old, _ = open_question._paper_step(old, np.array([2.1]), 0.5)
+    assert old[0] == pytest.approx(30.0 + 40.0 * np.log(1.5), abs=0.01)
+    assert np.isfinite(old).all()
+    assert np.isfinite(open_question._loss(old, np.array([-2.0, 2.0])))
+
+
 def test_a_step_goes_down_or_is_refused():
     (old, _), X = random_vectors(3)
     new, taken = open_question.alternate_step(old, X, 0.1)

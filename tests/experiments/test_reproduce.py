@@ -137,6 +137,10 @@ def test_the_end_says_what_was_claimed_and_found_before_it_counts():
     assert "reading" not in alone
     assert "    found      NOT held  by 2 & more" in alone
     assert alone.endswith("In all: 0 of 1 claims held.")
+    assert "small run" in alone
+    large = some_result()
+    large.size = "default"
+    assert "small run" not in report.summary([large])
     assert report.tally(both_readings()[:1]) == "with other readings, 0 of 1 claims held"
 
 

@@ -8,6 +8,7 @@ from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
 
 import fastem
+from fastem import algebra
 from fastem.families import Poisson
 from fastem.mixture.model import MixtureModel
 from fastem.mixture_of_models.model import ModelMixture
@@ -138,3 +139,33 @@ def test_statistics_of_a_mass_that_is_not_finite_are_refused():
     wrong = Statistics(**{**own, "mass": [0.5, np.nan]})
     with pytest.raises(ValueError, match="The statistics 'mass' contains NaN or infinity"):
         model.check_statistics(wrong)
+
+
+@pytest.mark.parametrize("distance", [38.0, 38.3, 38.6])
+def test_responsibilities_that_are_all_but_nothing_leave_statistics_finite(distance):
+    def chain(mean):
+        one = fastem.GaussianHMM(1, init_params="")
+        one.startprob_, one.transmat_, one.n_features = np.ones(1), np.ones((1, 1)), 1
+        one.means_, one.covars_ = np.array([[mean]]), np.ones((1, 1))
+        return one._model()
+
+    model = ModelMixture([0.5, 0.5], [chain(0.0), chain(distance)])
+    table = fastem.GaussianHMM(1)._check_data([np.zeros((1, 1))], reset=True)
+    assert 0.0 < model.responsibilities(table)[0, 1] < np.finfo(float).tiny
+    statistics = model.expect(table).statistics
+    model.check_statistics(statistics)
+    new, _ = algebra.online(model, table, 0.01)
+    for k in range(2):
+        np.testing.assert_allclose(new.parameters[f"member{k}_means"], [[k * distance]])
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_seed_makes_the_starts_of_members_too_reproducible():
+    X = chains(np.random.default_rng(3), 0.9) + chains(np.random.default_rng(4), 0.5)
+    one, other = (
+        fastem.MixtureOfModels(fastem.GaussianHMM(2), 2, random_state=0, max_iter=3).fit(X)
+        for _ in range(2)
+    )
+    for a, b in zip(one.members_, other.members_, strict=True):
+        np.testing.assert_array_equal(a.means_, b.means_)
+        assert a.random_state is None
