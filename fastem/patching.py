@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .hmm.functions import _at_once
 from .kernels.hmm import given, lattices
 
 __all__ = ["Patched", "patch", "unpatch"]
@@ -45,9 +46,11 @@ _CLASSES = (
 
 _RECURSIONS = "hmmlearn._hmmc"
 
-_DOUBLE = np.dtype(float)
-# Paths through more states are left to the peer.
+_DOUBLE, _INTEGER = np.dtype(float), np.dtype(np.int64)
+# Long paths through more states are left to the peer.
 _MOST_STATES = 7
+# Looking up attributes of modules takes a part of a call of a few steps.
+_contiguous, _empty, _LOWEST = np.ascontiguousarray, np.empty, -np.inf
 
 # What Python makes for each class by itself.
 _OF_EACH_CLASS = {
@@ -490,6 +493,15 @@ def _xi_sum(original, kernel):
 
 def _viterbi(original):
     def viterbi(startprob, transmat, log_frameprob):
+        try:
+            # For a few steps, anything more in Python would take longer than the recursion.
+            table = _contiguous(log_frameprob)
+            states = _empty(len(table), _INTEGER)
+            score = _at_once.decode(table, _contiguous(startprob), _contiguous(transmat), states)
+            if score > _LOWEST:
+                return score, states
+        except (TypeError, ValueError):  # no arrays of doubles of these dimensions
+            return original(startprob, transmat, log_frameprob)
         if (
             _is_problem(startprob, transmat, log_frameprob)
             and len(startprob) <= _MOST_STATES
