@@ -47,7 +47,7 @@ _CLASSES = (
 _RECURSIONS = "hmmlearn._hmmc"
 
 _DOUBLE, _INTEGER = np.dtype(float), np.dtype(np.int64)
-# Long paths through more states are left to the peer.
+# Paths through more states are left to the peer if probabilities do not sum to one.
 _MOST_STATES = 7
 # Looking up attributes of modules takes a part of a call of a few steps.
 _contiguous, _empty, _LOWEST = np.ascontiguousarray, np.empty, -np.inf
@@ -502,16 +502,19 @@ def _viterbi(original):
                 return score, states
         except (TypeError, ValueError):  # no arrays of doubles of these dimensions
             return original(startprob, transmat, log_frameprob)
-        if (
-            _is_problem(startprob, transmat, log_frameprob)
-            and len(startprob) <= _MOST_STATES
-            and lattices.are_nonnegative(startprob)
-            and lattices.are_nonnegative(transmat)
-            and given.are_numbers(log_frameprob)
-        ):
+        if _is_problem(startprob, transmat, log_frameprob):
             states, score = np.empty(len(log_frameprob), dtype=np.int64), np.empty(1)
-            lengths = np.array([len(log_frameprob)])
-            given.decode_directly(log_frameprob, lengths, startprob, transmat, states, score)
+            arrays = log_frameprob, np.array([len(log_frameprob)]), startprob, transmat
+            if given.decode_given(*arrays, states, score) != given.FINE:
+                if not (
+                    len(startprob) <= _MOST_STATES
+                    and lattices.are_nonnegative(startprob)
+                    and lattices.are_nonnegative(transmat)
+                    and given.are_numbers(log_frameprob)
+                ):
+                    return original(startprob, transmat, log_frameprob)
+                # Probabilities need not sum to one.
+                given.decode_directly(*arrays, states, score)
             if score[0] > -np.inf:
                 return float(score[0]), states
         return original(startprob, transmat, log_frameprob)

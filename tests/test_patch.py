@@ -266,6 +266,9 @@ def problems():
     yield start, matrix, np.random.default_rng(0).integers(-2, 0, size=(80, 3)).astype(float)
     yield start, matrix, np.random.default_rng(0).normal(size=(50, 3)) * 1000.0
     yield 0.5 * start, 0.7 * matrix, np.random.default_rng(0).normal(size=(50, 3))
+    start, matrix = np.full(20, 1 / 20), np.full((20, 20), 1 / 20)
+    yield start, matrix, np.random.default_rng(0).integers(-2, 0, size=(600, 20)).astype(float)
+    yield 0.5 * start, matrix, np.random.default_rng(0).normal(size=(500, 20))
 
 
 def run_all(start, matrix, x):
