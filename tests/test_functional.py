@@ -467,6 +467,20 @@ def test_bad_input_is_refused(recursion, lengths):
     refuses("list of the numbers of rows", x, start, matrix, lengths=[[4, 6]])
 
 
+def test_what_is_under_a_mask_is_not_used():
+    x, start, matrix = problem(10, 3)
+    masked = np.ma.masked_less(x, 0.0)
+    for recursion in RECURSIONS:
+        with pytest.raises(ValueError, match="log_likelihoods has masked values"):
+            recursion(masked, start, matrix)
+    with pytest.raises(ValueError, match="X has masked values"):
+        functional.gaussian_log_densities(masked, np.zeros((1, 3)), np.eye(3)[None])
+    with pytest.raises(ValueError, match="X has masked values"):
+        functional.weighted_moments(masked, np.ones((10, 1)))
+    with pytest.raises(ValueError, match="responsibilities has masked values"):
+        functional.weighted_moments(x, np.ma.masked_equal(np.ones((10, 1)), 1.0))
+
+
 @pytest.mark.parametrize("n_states", [1, 2, 4, 5, 8, 9, 17])
 @pytest.mark.parametrize("n_steps", [1, 10, 100])
 def test_every_value_is_looked_at(n_steps, n_states):
