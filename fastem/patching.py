@@ -403,27 +403,21 @@ def _recursions():
             yield _Replacement(f"{_RECURSIONS}.{name}", original, ours, f"fastem's {name}")
 
 
-def _are_plain(n_states, *arrays):
-    """Whether kernels can take these arrays, the first being the transition matrix."""
-    for array in arrays:
-        if not (type(array) is np.ndarray and array.dtype is _DOUBLE and array.flags.carray):
-            return False
-    return arrays[0].shape == (n_states, n_states)
+def _is_plain(array):
+    """Whether kernels can take this array."""
+    return type(array) is np.ndarray and array.dtype is _DOUBLE and array.flags.carray
 
 
-def _are_tables(n_states, *tables):
-    """Whether these are tables of the same number of rows, one or more, for all states."""
-    n_rows = len(tables[0])
-    return n_rows > 0 and n_states > 0 and all(t.shape == (n_rows, n_states) for t in tables)
-
-
-def _is_problem(startprob, transmat, table, *more):
+def _is_problem(startprob, transmat, table):
     """Whether these arrays are a problem that kernels can take."""
-    n_states = np.size(startprob)
+    if not (_is_plain(startprob) and _is_plain(transmat) and _is_plain(table) and table.ndim == 2):
+        return False
+    n_rows, n_states = table.shape
     return (
-        _are_plain(n_states, transmat, startprob, table, *more)
+        n_rows > 0
+        and n_states > 0
         and startprob.shape == (n_states,)
-        and _are_tables(n_states, table)
+        and transmat.shape == (n_states, n_states)
     )
 
 
@@ -466,8 +460,10 @@ def _forward_scaling(original):
 
 def _backward_scaling(original):
     def backward_scaling(startprob, transmat, frameprob, scaling):
-        if _is_problem(startprob, transmat, frameprob, scaling) and scaling.shape == (
-            len(frameprob),
+        if (
+            _is_problem(startprob, transmat, frameprob)
+            and _is_plain(scaling)
+            and scaling.shape == frameprob.shape[:1]
         ):
             lattice = np.empty(frameprob.shape)
             if lattices.backward_scaled(startprob, transmat, frameprob, scaling, lattice):
@@ -479,11 +475,17 @@ def _backward_scaling(original):
 
 def _xi_sum(original, kernel):
     def xi_sum(fwdlattice, transmat, bwdlattice, frameprob):
-        n_states = len(transmat)
-        if _are_plain(n_states, transmat, fwdlattice, bwdlattice, frameprob) and _are_tables(
-            n_states, fwdlattice, bwdlattice, frameprob
+        if (
+            _is_plain(transmat)
+            and _is_plain(fwdlattice)
+            and _is_plain(bwdlattice)
+            and _is_plain(frameprob)
+            and frameprob.ndim == 2
+            and frameprob.size > 0
+            and fwdlattice.shape == bwdlattice.shape == frameprob.shape
+            and transmat.shape == 2 * frameprob.shape[1:]
         ):
-            out = np.empty((n_states, n_states))
+            out = np.empty(transmat.shape)
             if kernel(fwdlattice, transmat, bwdlattice, frameprob, out):
                 return out
         return original(fwdlattice, transmat, bwdlattice, frameprob)
