@@ -49,6 +49,17 @@ _RECURSIONS = "hmmlearn._hmmc"
 _DOUBLE, _INTEGER = np.dtype(float), np.dtype(np.int64)
 # Paths through more states are left to the peer if probabilities do not sum to one.
 _MOST_STATES = 7
+# The least states, and the least steps times states cubed, from which on the other recursions take
+# less time than the peer's, which have less to do before the first step.
+_WORTH = {
+    "forward_log": (1, 1_000),
+    "backward_log": (1, 2_000),
+    "forward_scaling": (6, 30_000),
+    "backward_scaling": (8, 100_000),
+    "compute_log_xi_sum": (1, 300),
+    "compute_scaling_xi_sum": (4, 10_000),
+    "viterbi": (1, 0),
+}
 # Looking up attributes of modules takes a part of a call of a few steps.
 _contiguous, _empty, _LOWEST = np.ascontiguousarray, np.empty, -np.inf
 
@@ -408,22 +419,34 @@ def _is_plain(array):
     return type(array) is np.ndarray and array.dtype is _DOUBLE and array.flags.carray
 
 
-def _is_problem(startprob, transmat, table):
-    """Whether these arrays are a problem that kernels can take."""
-    if not (_is_plain(startprob) and _is_plain(transmat) and _is_plain(table) and table.ndim == 2):
+def _is_table(name, table):
+    """Whether kernels can take this table, and take less time for it than the peer's."""
+    if not (_is_plain(table) and table.ndim == 2):
         return False
     n_rows, n_states = table.shape
+    least_states, least_work = _WORTH[name]
     return (
         n_rows > 0
         and n_states > 0
-        and startprob.shape == (n_states,)
-        and transmat.shape == (n_states, n_states)
+        and n_states >= least_states
+        and n_rows * n_states**3 >= least_work
+    )
+
+
+def _is_problem(name, startprob, transmat, table):
+    """Whether these arrays are a problem that kernels can take, and take less time for."""
+    return (
+        _is_table(name, table)
+        and _is_plain(startprob)
+        and _is_plain(transmat)
+        and startprob.shape == table.shape[1:]
+        and transmat.shape == 2 * table.shape[1:]
     )
 
 
 def _forward_log(original):
     def forward_log(startprob, transmat, log_frameprob):
-        if _is_problem(startprob, transmat, log_frameprob):
+        if _is_problem("forward_log", startprob, transmat, log_frameprob):
             lattice = np.empty(log_frameprob.shape)
             score, fine = lattices.forward_lattice(startprob, transmat, log_frameprob, lattice)
             if fine:
@@ -435,7 +458,7 @@ def _forward_log(original):
 
 def _backward_log(original):
     def backward_log(startprob, transmat, log_frameprob):
-        if _is_problem(startprob, transmat, log_frameprob):
+        if _is_problem("backward_log", startprob, transmat, log_frameprob):
             lattice = np.empty(log_frameprob.shape)
             if lattices.backward_lattice(startprob, transmat, log_frameprob, lattice):
                 return lattice
@@ -446,7 +469,7 @@ def _backward_log(original):
 
 def _forward_scaling(original):
     def forward_scaling(startprob, transmat, frameprob):
-        if _is_problem(startprob, transmat, frameprob):
+        if _is_problem("forward_scaling", startprob, transmat, frameprob):
             lattice, scaling = np.empty(frameprob.shape), np.empty(len(frameprob))
             score, certain, _ = lattices.forward_scaled(
                 startprob, transmat, frameprob, lattice, scaling
@@ -461,7 +484,7 @@ def _forward_scaling(original):
 def _backward_scaling(original):
     def backward_scaling(startprob, transmat, frameprob, scaling):
         if (
-            _is_problem(startprob, transmat, frameprob)
+            _is_problem("backward_scaling", startprob, transmat, frameprob)
             and _is_plain(scaling)
             and scaling.shape == frameprob.shape[:1]
         ):
@@ -474,14 +497,14 @@ def _backward_scaling(original):
 
 
 def _xi_sum(original, kernel):
+    name = original.__name__
+
     def xi_sum(fwdlattice, transmat, bwdlattice, frameprob):
         if (
-            _is_plain(transmat)
+            _is_table(name, frameprob)
+            and _is_plain(transmat)
             and _is_plain(fwdlattice)
             and _is_plain(bwdlattice)
-            and _is_plain(frameprob)
-            and frameprob.ndim == 2
-            and frameprob.size > 0
             and fwdlattice.shape == bwdlattice.shape == frameprob.shape
             and transmat.shape == 2 * frameprob.shape[1:]
         ):
@@ -504,7 +527,7 @@ def _viterbi(original):
                 return score, states
         except (TypeError, ValueError):  # no arrays of doubles of these dimensions
             return original(startprob, transmat, log_frameprob)
-        if _is_problem(startprob, transmat, log_frameprob):
+        if _is_problem("viterbi", startprob, transmat, log_frameprob):
             states, score = np.empty(len(log_frameprob), dtype=np.int64), np.empty(1)
             arrays = log_frameprob, np.array([len(log_frameprob)]), startprob, transmat
             if given.decode_given(*arrays, states, score) != given.FINE:
