@@ -14,7 +14,7 @@ from .statistics import Moments, Statistics
 
 __all__ = ["are_whole", "block", "check_batch_size", "check_probabilities", "check_rates",
            "check_table", "check_weights", "finite", "finite_statistics", "is_numeric", "moments",
-           "numbers", "same_shapes", "shaped", "statistics_of", "table_of"]  # fmt: skip
+           "numbers", "same_shapes", "shaped", "statistics_of", "table_of", "unmasked"]  # fmt: skip
 
 
 # Parameters ------------------------------------------------------------------------------------
@@ -32,6 +32,13 @@ def numbers(name, values) -> np.ndarray:
         got = type(values).__name__ if array.ndim == 0 else f"an array of dtype {array.dtype}"
         raise TypeError(f"{name} must be an array of real numbers; got {got}.")
     return np.asarray(array, dtype=float)
+
+
+def unmasked(name, values):
+    """``values``; ``ValueError`` if some are masked, since what is under a mask would be used."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.getmaskarray(values).any():
+        raise ValueError(f"{name} has masked values, and all are needed.")
+    return values
 
 
 def is_numeric(array) -> bool:

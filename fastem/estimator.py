@@ -1148,7 +1148,7 @@ class RowEstimator(DensityMixin, Estimator):
     def bic(self, X) -> float:
         """Bayesian information criterion on ``X``; the lower the better."""
         n_rows = np.shape(X)[0]
-        return -2 * self.score(X) * n_rows + self._n_parameters() * np.log(n_rows)
+        return -2 * self.score(X) * n_rows + self._n_parameters() * math.log(n_rows)
 
     def aic(self, X) -> float:
         """Akaike information criterion on ``X``; the lower the better."""

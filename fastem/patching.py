@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .hmm.functions import _at_once
 from .kernels.hmm import given, lattices
 
 __all__ = ["Patched", "patch", "unpatch"]
@@ -45,9 +46,22 @@ _CLASSES = (
 
 _RECURSIONS = "hmmlearn._hmmc"
 
-_DOUBLE = np.dtype(float)
-# Paths through more states are left to the peer.
+_DOUBLE, _INTEGER = np.dtype(float), np.dtype(np.int64)
+# Paths through more states are left to the peer if probabilities do not sum to one.
 _MOST_STATES = 7
+# The least states, and the least steps times states cubed, from which on the other recursions take
+# less time than the peer's, which have less to do before the first step.
+_WORTH = {
+    "forward_log": (1, 1_000),
+    "backward_log": (1, 2_000),
+    "forward_scaling": (6, 30_000),
+    "backward_scaling": (8, 100_000),
+    "compute_log_xi_sum": (1, 300),
+    "compute_scaling_xi_sum": (4, 10_000),
+    "viterbi": (1, 0),
+}
+# Looking up attributes of modules takes a part of a call of a few steps.
+_contiguous, _empty, _LOWEST = np.ascontiguousarray, np.empty, -np.inf
 
 # What Python makes for each class by itself.
 _OF_EACH_CLASS = {
@@ -400,33 +414,39 @@ def _recursions():
             yield _Replacement(f"{_RECURSIONS}.{name}", original, ours, f"fastem's {name}")
 
 
-def _are_plain(n_states, *arrays):
-    """Whether kernels can take these arrays, the first being the transition matrix."""
-    for array in arrays:
-        if not (type(array) is np.ndarray and array.dtype is _DOUBLE and array.flags.carray):
-            return False
-    return arrays[0].shape == (n_states, n_states)
+def _is_plain(array):
+    """Whether kernels can take this array."""
+    return type(array) is np.ndarray and array.dtype is _DOUBLE and array.flags.carray
 
 
-def _are_tables(n_states, *tables):
-    """Whether these are tables of the same number of rows, one or more, for all states."""
-    n_rows = len(tables[0])
-    return n_rows > 0 and n_states > 0 and all(t.shape == (n_rows, n_states) for t in tables)
-
-
-def _is_problem(startprob, transmat, table, *more):
-    """Whether these arrays are a problem that kernels can take."""
-    n_states = np.size(startprob)
+def _is_table(name, table):
+    """Whether kernels can take this table, and take less time for it than the peer's."""
+    if not (_is_plain(table) and table.ndim == 2):
+        return False
+    n_rows, n_states = table.shape
+    least_states, least_work = _WORTH[name]
     return (
-        _are_plain(n_states, transmat, startprob, table, *more)
-        and startprob.shape == (n_states,)
-        and _are_tables(n_states, table)
+        n_rows > 0
+        and n_states > 0
+        and n_states >= least_states
+        and n_rows * n_states**3 >= least_work
+    )
+
+
+def _is_problem(name, startprob, transmat, table):
+    """Whether these arrays are a problem that kernels can take, and take less time for."""
+    return (
+        _is_table(name, table)
+        and _is_plain(startprob)
+        and _is_plain(transmat)
+        and startprob.shape == table.shape[1:]
+        and transmat.shape == 2 * table.shape[1:]
     )
 
 
 def _forward_log(original):
     def forward_log(startprob, transmat, log_frameprob):
-        if _is_problem(startprob, transmat, log_frameprob):
+        if _is_problem("forward_log", startprob, transmat, log_frameprob):
             lattice = np.empty(log_frameprob.shape)
             score, fine = lattices.forward_lattice(startprob, transmat, log_frameprob, lattice)
             if fine:
@@ -438,7 +458,7 @@ def _forward_log(original):
 
 def _backward_log(original):
     def backward_log(startprob, transmat, log_frameprob):
-        if _is_problem(startprob, transmat, log_frameprob):
+        if _is_problem("backward_log", startprob, transmat, log_frameprob):
             lattice = np.empty(log_frameprob.shape)
             if lattices.backward_lattice(startprob, transmat, log_frameprob, lattice):
                 return lattice
@@ -449,7 +469,7 @@ def _backward_log(original):
 
 def _forward_scaling(original):
     def forward_scaling(startprob, transmat, frameprob):
-        if _is_problem(startprob, transmat, frameprob):
+        if _is_problem("forward_scaling", startprob, transmat, frameprob):
             lattice, scaling = np.empty(frameprob.shape), np.empty(len(frameprob))
             score, certain, _ = lattices.forward_scaled(
                 startprob, transmat, frameprob, lattice, scaling
@@ -463,8 +483,10 @@ def _forward_scaling(original):
 
 def _backward_scaling(original):
     def backward_scaling(startprob, transmat, frameprob, scaling):
-        if _is_problem(startprob, transmat, frameprob, scaling) and scaling.shape == (
-            len(frameprob),
+        if (
+            _is_problem("backward_scaling", startprob, transmat, frameprob)
+            and _is_plain(scaling)
+            and scaling.shape == frameprob.shape[:1]
         ):
             lattice = np.empty(frameprob.shape)
             if lattices.backward_scaled(startprob, transmat, frameprob, scaling, lattice):
@@ -475,12 +497,18 @@ def _backward_scaling(original):
 
 
 def _xi_sum(original, kernel):
+    name = original.__name__
+
     def xi_sum(fwdlattice, transmat, bwdlattice, frameprob):
-        n_states = len(transmat)
-        if _are_plain(n_states, transmat, fwdlattice, bwdlattice, frameprob) and _are_tables(
-            n_states, fwdlattice, bwdlattice, frameprob
+        if (
+            _is_table(name, frameprob)
+            and _is_plain(transmat)
+            and _is_plain(fwdlattice)
+            and _is_plain(bwdlattice)
+            and fwdlattice.shape == bwdlattice.shape == frameprob.shape
+            and transmat.shape == 2 * frameprob.shape[1:]
         ):
-            out = np.empty((n_states, n_states))
+            out = np.empty(transmat.shape)
             if kernel(fwdlattice, transmat, bwdlattice, frameprob, out):
                 return out
         return original(fwdlattice, transmat, bwdlattice, frameprob)
@@ -490,16 +518,28 @@ def _xi_sum(original, kernel):
 
 def _viterbi(original):
     def viterbi(startprob, transmat, log_frameprob):
-        if (
-            _is_problem(startprob, transmat, log_frameprob)
-            and len(startprob) <= _MOST_STATES
-            and lattices.are_nonnegative(startprob)
-            and lattices.are_nonnegative(transmat)
-            and given.are_numbers(log_frameprob)
-        ):
+        try:
+            # For a few steps, anything more in Python would take longer than the recursion.
+            table = _contiguous(log_frameprob)
+            states = _empty(len(table), _INTEGER)
+            score = _at_once.decode(table, _contiguous(startprob), _contiguous(transmat), states)
+            if score > _LOWEST:
+                return score, states
+        except (TypeError, ValueError):  # no arrays of doubles of these dimensions
+            return original(startprob, transmat, log_frameprob)
+        if _is_problem("viterbi", startprob, transmat, log_frameprob):
             states, score = np.empty(len(log_frameprob), dtype=np.int64), np.empty(1)
-            lengths = np.array([len(log_frameprob)])
-            given.decode_directly(log_frameprob, lengths, startprob, transmat, states, score)
+            arrays = log_frameprob, np.array([len(log_frameprob)]), startprob, transmat
+            if given.decode_given(*arrays, states, score) != given.FINE:
+                if not (
+                    len(startprob) <= _MOST_STATES
+                    and lattices.are_nonnegative(startprob)
+                    and lattices.are_nonnegative(transmat)
+                    and given.are_numbers(log_frameprob)
+                ):
+                    return original(startprob, transmat, log_frameprob)
+                # Probabilities need not sum to one.
+                given.decode_directly(*arrays, states, score)
             if score[0] > -np.inf:
                 return float(score[0]), states
         return original(startprob, transmat, log_frameprob)

@@ -299,8 +299,8 @@ class ConvergenceMonitor:
     def __repr__(self):
         parts = {name: value for name, value in vars(self).items() if not name.startswith("_")}
         parts["history"] = list(self.history)
-        inside = ", ".join(f"{name}={value!r}" for name, value in sorted(parts.items()))
-        return f"{type(self).__name__}({inside})"
+        lines = "".join(f"    {name}={value},\n" for name, value in sorted(parts.items()))
+        return f"{type(self).__name__}(\n{lines})"
 
     def _reset(self):
         self.iter = 0

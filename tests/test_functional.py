@@ -129,6 +129,16 @@ def test_equally_likely_paths_have_the_best_score(n_states):
     assert own == pytest.approx(found.log_probability, rel=1e-12)
 
 
+@pytest.mark.parametrize("n_states", [1, 2, 3, 4, 5, 8, 9, 17])
+@pytest.mark.parametrize("n_steps", [1, 2, 10, 64, 65])
+def test_of_equal_predecessors_the_last_and_of_equal_ends_the_first(n_steps, n_states):
+    start, matrix = np.full(n_states, 1 / n_states), np.full((n_states, n_states), 1 / n_states)
+    expected = [n_states - 1] * (n_steps - 1) + [0]
+    x = np.zeros((n_steps, n_states))
+    assert functional.viterbi(x, start, matrix).states.tolist() == expected
+    assert _hmmc.viterbi(start, matrix, x)[1].tolist() == expected
+
+
 @pytest.mark.parametrize("n_states", [2, 3, 4, 5, 9])
 @pytest.mark.parametrize("n_steps", [40, 700])
 def test_nothing_is_lost_to_underflow(n_steps, n_states):
@@ -455,6 +465,36 @@ def test_bad_input_is_refused(recursion, lengths):
     refuses(r"lengths\[0\] is -1", x, start, matrix, lengths=[-1, 11])
     refuses("whole numbers", x, start, matrix, lengths=[4.5, 5.5])
     refuses("list of the numbers of rows", x, start, matrix, lengths=[[4, 6]])
+
+
+def test_what_is_under_a_mask_is_not_used():
+    x, start, matrix = problem(10, 3)
+    masked = np.ma.masked_less(x, 0.0)
+    for recursion in RECURSIONS:
+        with pytest.raises(ValueError, match="log_likelihoods has masked values"):
+            recursion(masked, start, matrix)
+    with pytest.raises(ValueError, match="X has masked values"):
+        functional.gaussian_log_densities(masked, np.zeros((1, 3)), np.eye(3)[None])
+    with pytest.raises(ValueError, match="X has masked values"):
+        functional.weighted_moments(masked, np.ones((10, 1)))
+    with pytest.raises(ValueError, match="responsibilities has masked values"):
+        functional.weighted_moments(x, np.ma.masked_equal(np.ones((10, 1)), 1.0))
+
+
+@pytest.mark.parametrize("n_states", [1, 2, 4, 5, 8, 9, 17])
+@pytest.mark.parametrize("n_steps", [1, 10, 100])
+def test_every_value_is_looked_at(n_steps, n_states):
+    arrays = problem(n_steps, n_states)
+    for recursion in RECURSIONS[:4]:
+        recursion(*arrays)
+        for number, name in enumerate(["log_likelihoods", "startprob", "transmat"]):
+            places = list(np.ndindex(arrays[number].shape))
+            for place in {places[0], places[len(places) // 2], places[-1]}:
+                for value in (np.nan, np.inf, *((-0.5, 1.5) if number else ())):
+                    wrong = [array.copy() for array in arrays]
+                    wrong[number][place] = value
+                    with pytest.raises(ValueError, match=name):
+                        recursion(*wrong)
 
 
 def test_bad_numbers_of_samples():

@@ -24,6 +24,7 @@ from sklearn.base import clone
 
 import fastem
 import fastem.vhmm
+from fastem import patching
 from fastem.hmm.custom import overridden_hooks
 
 CLASSES = {
@@ -266,6 +267,9 @@ def problems():
     yield start, matrix, np.random.default_rng(0).integers(-2, 0, size=(80, 3)).astype(float)
     yield start, matrix, np.random.default_rng(0).normal(size=(50, 3)) * 1000.0
     yield 0.5 * start, 0.7 * matrix, np.random.default_rng(0).normal(size=(50, 3))
+    start, matrix = np.full(20, 1 / 20), np.full((20, 20), 1 / 20)
+    yield start, matrix, np.random.default_rng(0).integers(-2, 0, size=(600, 20)).astype(float)
+    yield 0.5 * start, matrix, np.random.default_rng(0).normal(size=(500, 20))
 
 
 def run_all(start, matrix, x):
@@ -288,8 +292,11 @@ def run_all(start, matrix, x):
     return found
 
 
+@pytest.mark.parametrize("always", [False, True])
 @pytest.mark.parametrize("problem", list(problems()))
-def test_recursions_are_hmmlearns(problem):
+def test_recursions_are_hmmlearns(problem, always, monkeypatch):
+    if always:  # also where hmmlearn's take less time
+        monkeypatch.setattr(patching, "_WORTH", dict.fromkeys(patching._WORTH, (0, 0)))
     kept = [array.copy() for array in problem]
     expected = run_all(*problem)
     with fastem.patch():
@@ -312,7 +319,8 @@ def outcome(function, *arguments):
 
 
 @pytest.mark.parametrize("name", RECURSIONS)
-def test_other_arguments_are_left_to_hmmlearn(name):
+def test_other_arguments_are_left_to_hmmlearn(name, monkeypatch):
+    monkeypatch.setattr(patching, "_WORTH", dict.fromkeys(patching._WORTH, (0, 0)))
     rng = np.random.default_rng(0)
     start, matrix = np.full(3, 1 / 3), np.full((3, 3), 1 / 3)
     x = rng.random((5, 3))

@@ -537,7 +537,8 @@ def _array(name, values, n_axes):
     """Doubles whose rows lie one after another, of so many axes."""
     if not (type(values) is np.ndarray and values.dtype is _DOUBLE and values.flags.carray):
         # Kernels are compiled for arrays that can be written to.
-        values = np.require(checks.numbers(name, values), requirements="CAW")
+        values = checks.numbers(name, checks.unmasked(name, values))
+        values = np.require(values, requirements="CAW")
     if values.ndim != n_axes:
         raise ValueError(
             f"{name} must be an array of {n_axes} dimension{'s' if n_axes > 1 else ''}; got the "

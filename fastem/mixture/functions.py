@@ -164,7 +164,9 @@ def weighted_moments(
     (array([4.]), array([[1.75]]), array([[1.6875]]))
     """
     X = _rows(X)
-    given = checks.numbers("responsibilities", responsibilities)
+    given = checks.numbers(
+        "responsibilities", checks.unmasked("responsibilities", responsibilities)
+    )
     if given.ndim != 2 or len(given) != len(X) or given.shape[1] == 0:
         raise ValueError(
             f"responsibilities must have the shape ({len(X)}, components), a row for each row of "
@@ -205,7 +207,7 @@ def weighted_moments(
 
 def _rows(X):
     """Rows whose values are finite numbers."""
-    X = np.asarray(X)
+    X = np.asarray(checks.unmasked("X", X))
     checks.check_table(X)
     if 0 in X.shape:
         raise ValueError(f"X must have one row and one column or more; its shape is {X.shape}.")

@@ -32,6 +32,8 @@ _BLOCK_STEPS = 64
 
 # Up to so many entries nothing is allocated: it would take longer than the recursion.
 _FEW_ENTRIES = 1024
+# Up to so many are looked at as they lie: another shape would take longer.
+_FEWEST_ENTRIES = 128
 # Up to so many a path is found in microseconds.
 _MANY_ENTRIES = 8192
 # Paths: of more states vectors are faster, but for a few steps.
@@ -44,11 +46,22 @@ _KEPT_STATES = 16
 @kernel
 def are_numbers(log_likelihoods):
     """Whether no entry is NaN or plus infinity."""
-    flat = log_likelihoods.reshape(-1)
     n_wrong = 0
+    if log_likelihoods.size <= _FEWEST_ENTRIES:
+        for t in range(log_likelihoods.shape[0]):
+            for k in range(log_likelihoods.shape[1]):
+                n_wrong += 0 if log_likelihoods[t, k] < np.inf else 1
+        return n_wrong == 0
+    flat = log_likelihoods.reshape(-1)
     for i in range(flat.shape[0]):
         n_wrong += 0 if flat[i] < np.inf else 1
     return n_wrong == 0
+
+
+@inlined
+def are_probabilities(total, least):
+    """Whether numbers of this sum and this least one are probabilities; NaN makes the sum NaN."""
+    return least >= 0.0 and abs(total - 1.0) <= _NEAR_ONE
 
 
 @kernel
@@ -59,9 +72,8 @@ def check_given(log_likelihoods, startprob, transmat):
     least = np.inf
     for k in range(n_states):
         total += startprob[k]
-        # NaN makes the total NaN.
         least = min(least, startprob[k])
-    if not (least >= 0.0 and abs(total - 1.0) <= _NEAR_ONE):
+    if not are_probabilities(total, least):
         return WRONG_START
     for i in range(n_states):
         total = 0.0
@@ -69,7 +81,7 @@ def check_given(log_likelihoods, startprob, transmat):
         for j in range(n_states):
             total += transmat[i, j]
             least = min(least, transmat[i, j])
-        if not (least >= 0.0 and abs(total - 1.0) <= _NEAR_ONE):
+        if not are_probabilities(total, least):
             return WRONG_TRANSITIONS
     return FINE if are_numbers(log_likelihoods) else WRONG_VALUES
 
@@ -648,15 +660,27 @@ def is_direct(n_states, longest):
 
 @kernel
 def logarithms_of(startprob, transmat):
-    """Logarithms as ``decode_one`` reads them."""
+    """Logarithms as ``decode_one`` reads them, and whether these are probabilities."""
     n_states = startprob.shape[0]
     stride = n_states if n_states == 1 or n_states > 4 else 4
-    logarithms = np.full(stride * (stride + 1), -np.inf)
+    logarithms = np.empty(stride * (stride + 1))
+    fine = True
+    start, least_start = 0.0, np.inf
     for i in range(n_states):
+        start += startprob[i]
+        least_start = min(least_start, startprob[i])
         logarithms[i] = np.log(startprob[i])
+        total, least = 0.0, np.inf
         for j in range(n_states):
+            total += transmat[i, j]
+            least = min(least, transmat[i, j])
             logarithms[(j + 1) * stride + i] = np.log(transmat[i, j])
-    return logarithms[:n_states], logarithms[stride:]
+        fine = fine and are_probabilities(total, least)
+    for i in range(n_states, stride):
+        for j in range(stride):
+            logarithms[(j + 1) * stride + i] = -np.inf
+    fine = fine and are_probabilities(start, least_start)
+    return logarithms[:n_states], logarithms[stride:], fine
 
 
 @inlined
@@ -683,7 +707,7 @@ def decode_directly(log_likelihoods, lengths, startprob, transmat, states, score
 
     Of equal predecessors the last is taken, and of equal ends the first.
     """
-    log_start, log_a = logarithms_of(startprob, transmat)
+    log_start, log_a, _ = logarithms_of(startprob, transmat)
     before = room_for_predecessors(startprob.shape[0], longest_of(lengths))
     first = 0
     for s in range(lengths.shape[0]):
@@ -752,6 +776,70 @@ def _advance_block(n_states, size, log_a, begin, n_steps, delta, ways):
             simd.store(ways, t * size + j, way)
 
 
+@kernel
+def _decode_few_steps(log_likelihoods, startprob, transmat, states):
+    """The likeliest path of a few steps; returns its log-probability, or ``NOT_DONE``.
+
+    Values are looked at where they are read anyway, and all that is kept is in one array: of ten
+    steps, another pass over the arrays takes as long as a few steps.
+    """
+    n_steps, n_states = log_likelihoods.shape
+    size = padded_states(n_states)
+    # The logarithms of the transition matrix, δ, and the states before each.
+    delta = size * size
+    ways = delta + n_steps * size
+    room = np.empty(ways + n_steps * size)
+    for i in range(n_states):
+        total, least = 0.0, np.inf
+        for j in range(n_states):
+            share = transmat[i, j]
+            total += share
+            least = min(least, share)
+            room[i * size + j] = np.log(share)
+        for j in range(n_states, size):
+            room[i * size + j] = -np.inf
+        if not are_probabilities(total, least):
+            return NOT_DONE
+    n_wrong = 0
+    for t in range(n_steps):
+        at = delta + t * size
+        for k in range(n_states):
+            value = log_likelihoods[t, k]
+            n_wrong += 0 if value < np.inf else 1
+            room[at + k] = value
+        for k in range(n_states, size):
+            room[at + k] = -np.inf
+    total, least = 0.0, np.inf
+    for k in range(n_states):
+        total += startprob[k]
+        least = min(least, startprob[k])
+        room[delta + k] += np.log(startprob[k])
+    if n_wrong > 0 or not are_probabilities(total, least):
+        return NOT_DONE
+    for t in range(1, n_steps):
+        at = delta + t * size
+        for j in range(0, size, 4):
+            top = simd.splat(-np.inf)
+            way = simd.splat(0.0)
+            # Of equal ones the last.
+            for i in range(n_states):
+                value = simd.load(room, i * size + j) + simd.splat(room[at - size + i])
+                way = simd.where_above(top, value, way, simd.splat(float(i)))
+                top = simd.maximum(value, top)
+            simd.store(room, at + j, simd.load(room, at + j) + top)
+            simd.store(room, ways + t * size + j, way)
+    at = delta + (n_steps - 1) * size
+    top, j = room[at], 0
+    for k in range(1, n_states):
+        if room[at + k] > top:
+            top, j = room[at + k], k
+    for t in range(n_steps - 1, 0, -1):
+        states[t] = j
+        j = np.int64(room[ways + t * size + j])
+    states[0] = j
+    return top
+
+
 @brief_kernel
 def decode_at_once(log_likelihoods, startprob, transmat, states):
     """As ``decode_given`` for one sequence that is not long, whose sizes are compared here.
@@ -762,12 +850,17 @@ def decode_at_once(log_likelihoods, startprob, transmat, states):
     if not (
         fit_together(log_likelihoods, startprob, transmat, states.shape[0])
         and n_steps * n_states <= _MANY_ENTRIES
-        and check_given(log_likelihoods, startprob, transmat) == FINE
     ):
         return NOT_DONE
+    if n_steps <= _FEW_STEPS and not 2 <= n_states <= 4:
+        return _decode_few_steps(log_likelihoods, startprob, transmat, states)
     if not is_direct(n_states, n_steps):
+        if check_given(log_likelihoods, startprob, transmat) != FINE:
+            return NOT_DONE
         return decode_by_vectors(chain_of(startprob, transmat), log_likelihoods, 0, n_steps, states)
-    log_start, log_a = logarithms_of(startprob, transmat)
+    log_start, log_a, are_fine = logarithms_of(startprob, transmat)
+    if not (are_fine and are_numbers(log_likelihoods)):
+        return NOT_DONE
     if n_steps <= _FEW_STEPS and 1 < n_states <= 4:
         # Where states will be, there is room for the predecessors.
         return decode_one(log_start, log_a, log_likelihoods, 0, n_steps, states, states)

@@ -36,6 +36,7 @@ def assert_same_answers(one, other, rows=X):
     np.testing.assert_allclose(one.score_samples(rows), other.score_samples(rows), rtol=1e-10)
     assert one.score(rows) == pytest.approx(other.score(rows), rel=1e-11)
     assert one.bic(rows) == pytest.approx(other.bic(rows), rel=1e-11)
+    assert type(one.bic(rows)) is type(other.bic(rows))
 
 
 def assert_same_fit(one, other, rtol=1e-6):
