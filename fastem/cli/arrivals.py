@@ -9,6 +9,7 @@ import queue
 import stat
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
@@ -29,9 +30,9 @@ def standard_input() -> BinaryIO:
 
 
 def lines(source: str, stopped: Callable[[], bool]) -> Iterator[list[str] | None]:
-    """Lists of whole lines with their ends; None whenever nothing has come for a moment.
+    """Lists of whole lines with their ends; None whenever they have been waited for, for a moment.
 
-    It ends with the input, or soon after ``stopped()``.
+    It ends with the input, or soon after ``stopped()``, with what has arrived until then.
     """
     decoder = codecs.getincrementaldecoder("utf-8-sig")()
     beginning = ""
@@ -69,14 +70,25 @@ def _blocks(source, stopped):
             arrived.put(error)
 
     threading.Thread(target=read, daemon=True).start()
+    patience = _LOOK
     while not stopped():
+        began = time.monotonic()
         try:
-            block = arrived.get(timeout=_LOOK)
+            block = arrived.get(timeout=max(patience, 0.0))
         except queue.Empty:
+            patience = _LOOK
             yield None
             continue
+        # Lines that come one by one, each soon after the last, are waited for as well.
+        patience -= time.monotonic() - began
         if isinstance(block, OSError):
             raise block
         if not block:
+            return
+        yield block
+    # As much as there is: a stream without end would go on while it is learned from.
+    for _ in range(arrived.qsize()):
+        block = arrived.get()
+        if not isinstance(block, bytes) or not block:
             return
         yield block
