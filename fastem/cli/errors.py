@@ -128,12 +128,13 @@ def _warnings_in_one_line(name):
             say(name, f"warning: {message}")
 
         warnings.showwarning = show
-        handler = _Logged(name)
-        logging.getLogger().addHandler(handler)
+        # For what is logged where no logging is configured. A handler would be such a configuration:
+        # fastem would log what ``verbose`` and the notice of compiling show of it.
+        before, logging.lastResort = logging.lastResort, _Logged(name)
         try:
             yield
         finally:
-            logging.getLogger().removeHandler(handler)
+            logging.lastResort = before
 
 
 class _Logged(logging.Handler):

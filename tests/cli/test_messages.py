@@ -283,6 +283,18 @@ def test_what_libraries_log_is_one_line(fitted, monkeypatch):
         raise OSError("no")
 
     monkeypatch.setattr(models, "load", load)
+    # As in a process of its own: pytest configures logging.
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    before = logging.lastResort
     _, err = fitted("show", "a.fastem", code=1)
     assert err == ["fastem show: warning: a cache is built", "fastem show: no"]
-    assert not any(type(h).__module__.startswith("fastem") for h in logging.getLogger().handlers)
+    assert logging.lastResort is before
+
+
+def test_verbose_is_lines_where_there_is_no_terminal(fitted):
+    fit = ("fit", "gmm", "measurements.csv", "-k", 3, "--seed", 1, "-o", "o.fastem")
+    _, err = fitted.process(*fit, "-vv")
+    assert err[0].startswith("GaussianMixture.fit, iteration 1: log-likelihood -")
+    assert len(err) > 3 and "converged after" in err[-2] and err[-1].endswith("wrote o.fastem")
+    _, err = fitted.process(*fit, "-v")
+    assert len(err) == 2 and err[0].startswith("GaussianMixture.fit: converged after")
