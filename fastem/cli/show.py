@@ -18,6 +18,9 @@ fastem show model.fastem --json
 #: Tables of more rows or columns are shown in part.
 _ROWS, _COLUMNS = 20, 12
 
+#: Parameters whose columns are states or components, however many columns the data have.
+_OF_STATES = ("transmat", "weights", "initial_state", "transition", "observation_matrices")
+
 
 def add_to(commands):
     """Add the command to a parser."""
@@ -132,7 +135,10 @@ def _shown(name, value, columns, digits):
     import numpy as np
 
     if value.ndim == 2 and value.shape[0] <= _ROWS and value.shape[1] <= _COLUMNS:
-        has_names = columns is not None and len(columns) == value.shape[1]
+        has_names = (
+            columns is not None and len(columns) == value.shape[1]
+            and not name.startswith(_OF_STATES)
+        )  # fmt: skip
         header = columns if has_names else [str(n) for n in range(value.shape[1])]
         cells = [["", *header]]
         cells += [

@@ -219,6 +219,18 @@ def test_show(fitted):
     assert "states        4" in out and "learned from  4 sequences" in out
 
 
+def test_names_of_columns_stand_above_columns_of_the_data(fastem):
+    """As many states as columns are no reason to name states by columns."""
+    fastem("fit", "hmm", "measurements.csv", "-k", 2, "--seed", 1, "-o", "square.fastem")
+    fastem("fit", "kalman", "measurements.csv", "-d", 2, "--iterations", 1, "-o", "both.fastem")
+    named = set()
+    for name in ("square", "both"):
+        lines = fastem("show", f"{name}.fastem")[0].splitlines()
+        above = dict(zip(lines[1:], lines, strict=False))
+        named |= {above[line] for line in lines if line.split() == ["height", "weight"]}
+    assert named == {"means", "covars", "observation_covariance"}
+
+
 def test_show_as_json(fitted):
     for name in ("model", "visits", "series", "counts"):
         model = library.load(fitted.folder / f"{name}.fastem")
