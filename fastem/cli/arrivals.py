@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import gzip
 import os
 import queue
@@ -10,12 +11,13 @@ import stat
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 from .errors import Failure
 
-__all__ = ["lines", "standard_input"]
+__all__ = ["lines", "opened", "standard_input", "unpacking"]
 
 _BLOCK = 1 << 16
 #: Blocks that are read ahead, and seconds between two looks at whether to stop.
@@ -27,6 +29,20 @@ def standard_input() -> BinaryIO:
     if sys.stdin is None:
         raise Failure("standard input is closed.")
     return sys.stdin.buffer
+
+
+def opened(source: str) -> BinaryIO:
+    """A file for reading, unpacked if its name says that it is packed: see :func:`unpacking`."""
+    return (gzip.open if source.endswith(".gz") else open)(source, "rb")
+
+
+@contextlib.contextmanager
+def unpacking(source: str):
+    """Raise :class:`Failure` for what gzip says of a file that is not whole or of another kind."""
+    try:
+        yield
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise Failure(f"{source} cannot be unpacked: {error}.") from error
 
 
 def lines(source: str, stopped: Callable[[], bool]) -> Iterator[list[str] | None]:
@@ -53,7 +69,7 @@ def lines(source: str, stopped: Callable[[], bool]) -> Iterator[list[str] | None
 
 def _blocks(source, stopped):
     if source != "-" and stat.S_ISREG(os.stat(source).st_mode):
-        with (gzip.open if source.endswith(".gz") else open)(source, "rb") as file:
+        with unpacking(source), opened(source) as file:
             while not stopped() and (block := file.read(_BLOCK)):
                 yield block
         return
@@ -67,6 +83,7 @@ def _blocks(source, stopped):
                 arrived.put(block)
             arrived.put(b"")
         except OSError as error:
+            error.filename = source
             arrived.put(error)
 
     threading.Thread(target=read, daemon=True).start()

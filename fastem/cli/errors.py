@@ -128,8 +128,8 @@ def _warnings_in_one_line(name):
             say(name, f"warning: {message}")
 
         warnings.showwarning = show
-        # For what is logged where no logging is configured. A handler would be such a configuration:
-        # fastem would log what ``verbose`` and the notice of compiling show of it.
+        # For what is logged where no logging is configured. A handler would configure it: fastem
+        # would log what ``verbose`` and the notice of compiling should show.
         before, logging.lastResort = logging.lastResort, _Logged(name)
         try:
             yield

@@ -102,9 +102,12 @@ def _count(number, what):
 
 
 def _positive(text):
-    value = int(text)
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
     if value < 1:
-        raise argparse.ArgumentTypeError(f"must be 1 or more; got {text}")
+        raise argparse.ArgumentTypeError(f"must be a whole number, 1 or more; got {text!r}")
     return value
 
 

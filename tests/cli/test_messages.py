@@ -1,5 +1,6 @@
 """Exit codes, errors in one line, help, and what is imported."""
 
+import gzip
 import os
 import subprocess
 import sys
@@ -30,6 +31,10 @@ def run(fitted, monkeypatch, capsys):
     }.items():  # fmt: skip
         (fitted.folder / name).write_text(content)
     (fitted.folder / "bytes.csv").write_bytes(b"1,2\n\xff\xfe,3\n")
+    packed = gzip.compress((fitted.folder / "measurements.csv").read_bytes())
+    (fitted.folder / "half.csv.gz").write_bytes(packed[: len(packed) // 2])
+    (fitted.folder / "flipped.csv.gz").write_bytes(packed[:20] + b"\xff" * 20 + packed[40:])
+    (fitted.folder / "plain.csv.gz").write_text("1,2\n3,4\n")
     content = (fitted.folder / "model.fastem").read_bytes()
     (fitted.folder / "cut.fastem").write_bytes(content[:300])
     np.savez(fitted.folder / "none.npz")
@@ -114,6 +119,10 @@ def test_what_cannot_be_written_is_said_before_anything_is_computed(line, run, m
     (FIT.format("measurements.csv --online --from model.fastem -k 9"), 2, "cannot change to 9"),
     (FIT.format("measurements.csv --checkpoint-every often"), 2, "must be like 30s"),
     ("fit hmm visits.csv --columns 1 --n-init 3 -o o.fastem", 2, "has no such setting"),
+    *((FIT.format(f"{name}.csv.gz {how}"), 1, f"{name}.csv.gz cannot be unpacked: ")
+      for name in ("half", "flipped", "plain") for how in ("", "--online")),
+    ("fit gmm . --format csv --online -o o.fastem", 1, ".: Is a directory"),
+    (FIT.format("measurements.csv --chunk ten"), 2, "--chunk: must be a whole number, 1 or more;"),
     (FIT.format("bar.csv"), 1, "('1|2' in row 1): if these are several numbers, name what separ"),
     (FIT.format("bar.csv --online"), 1, "name what separates them: --separator '|'"),
     (FIT.format("comma.csv"), 1, "('1,5' in row 1): decimals begin with a point, not with a comma"),
