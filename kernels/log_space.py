@@ -10,7 +10,7 @@ from .options import inlined, kernel
 
 
 @inlined
-def _log_sum(x, n):
+def log_sum(x, n):
     """``log Σ_i exp x_i`` of the first ``n`` entries; -inf if all are."""
     top = -np.inf
     for i in range(n):
@@ -43,10 +43,10 @@ def log_forward(chain, size, log_b, n_steps, log_alpha):
         for j in range(n):
             for i in range(n):
                 terms[i] = log_alpha[(t - 1) * size + i] + log_transitions[j * size + i]
-            log_alpha[t * size + j] = log_b[t * size + j] + _log_sum(terms, n)
+            log_alpha[t * size + j] = log_b[t * size + j] + log_sum(terms, n)
     for k in range(n):
         terms[k] = log_alpha[(n_steps - 1) * size + k]
-    return _log_sum(terms, n)
+    return log_sum(terms, n)
 
 
 @kernel
@@ -71,4 +71,4 @@ def log_backward(chain, size, log_b, n_steps, weight, log_alpha, log_likelihood,
                 for j in range(n):
                     terms[j] = log_transitions[i * size + j] + ahead[j]
                     transitions[i * size + j] += weight * np.exp(before + terms[j])
-                beta[i] = _log_sum(terms, n)
+                beta[i] = log_sum(terms, n)

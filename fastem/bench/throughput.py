@@ -69,8 +69,8 @@ TASKS = [
 ]
 
 
-def measure(repeats: int = 3, tasks=None, progress: bool = True) -> dict[str, Any]:
-    """Measure every task."""
+def measure(repeats: int = 3, tasks=None) -> dict[str, Any]:
+    """Measure every task; a terminal shows how far it is."""
     from tqdm import tqdm
 
     tasks = TASKS if tasks is None else tasks
@@ -78,7 +78,8 @@ def measure(repeats: int = 3, tasks=None, progress: bool = True) -> dict[str, An
     total = sum(len(task.works) for task in tasks)
     # Tasks of one model share kernels.
     models = [list(group) for _, group in groupby(tasks, lambda task: task.model.split(",")[0])]
-    settings = {"desc": "loading kernels", "disable": not progress, "bar_format": _BAR}
+    # None: elsewhere than on a terminal.
+    settings = {"desc": "loading kernels", "disable": None, "bar_format": _BAR}
     with warnings.catch_warnings(), tqdm(total=total, **settings) as bar:
         warnings.simplefilter("ignore")
         for task, sides in chain.from_iterable(compiled(_called, models, bar)):

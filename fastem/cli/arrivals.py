@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import gzip
 import os
 import queue
 import stat
 import sys
 import threading
+import time
+import zlib
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 from .errors import Failure
 
-__all__ = ["lines", "standard_input"]
+__all__ = ["lines", "opened", "standard_input", "unpacking"]
 
 _BLOCK = 1 << 16
 #: Blocks that are read ahead, and seconds between two looks at whether to stop.
@@ -28,10 +31,24 @@ def standard_input() -> BinaryIO:
     return sys.stdin.buffer
 
 
-def lines(source: str, stopped: Callable[[], bool]) -> Iterator[list[str] | None]:
-    """Lists of whole lines with their ends; None whenever nothing has come for a moment.
+def opened(source: str) -> BinaryIO:
+    """A file for reading, unpacked if its name says that it is packed: see :func:`unpacking`."""
+    return (gzip.open if source.endswith(".gz") else open)(source, "rb")
 
-    It ends with the input, or soon after ``stopped()``.
+
+@contextlib.contextmanager
+def unpacking(source: str):
+    """Raise :class:`Failure` for what gzip says of a file that is not whole or of another kind."""
+    try:
+        yield
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise Failure(f"{source} cannot be unpacked: {error}.") from error
+
+
+def lines(source: str, stopped: Callable[[], bool]) -> Iterator[list[str] | None]:
+    """Lists of whole lines with their ends; None whenever they have been waited for, for a moment.
+
+    It ends with the input, or soon after ``stopped()``, with what has arrived until then.
     """
     decoder = codecs.getincrementaldecoder("utf-8-sig")()
     beginning = ""
@@ -52,7 +69,7 @@ def lines(source: str, stopped: Callable[[], bool]) -> Iterator[list[str] | None
 
 def _blocks(source, stopped):
     if source != "-" and stat.S_ISREG(os.stat(source).st_mode):
-        with (gzip.open if source.endswith(".gz") else open)(source, "rb") as file:
+        with unpacking(source), opened(source) as file:
             while not stopped() and (block := file.read(_BLOCK)):
                 yield block
         return
@@ -66,17 +83,29 @@ def _blocks(source, stopped):
                 arrived.put(block)
             arrived.put(b"")
         except OSError as error:
+            error.filename = source
             arrived.put(error)
 
     threading.Thread(target=read, daemon=True).start()
+    patience = _LOOK
     while not stopped():
+        began = time.monotonic()
         try:
-            block = arrived.get(timeout=_LOOK)
+            block = arrived.get(timeout=max(patience, 0.0))
         except queue.Empty:
+            patience = _LOOK
             yield None
             continue
+        # Lines that come one by one, each soon after the last, are waited for as well.
+        patience -= time.monotonic() - began
         if isinstance(block, OSError):
             raise block
         if not block:
+            return
+        yield block
+    # As much as there is: a stream without end would go on while it is learned from.
+    for _ in range(arrived.qsize()):
+        block = arrived.get()
+        if not isinstance(block, bytes) or not block:
             return
         yield block

@@ -9,7 +9,7 @@ import os
 import sys
 import warnings
 
-__all__ = ["CLOSED_PIPE", "INTERRUPTED", "Failure", "Usage", "run", "say"]
+__all__ = ["CLOSED_PIPE", "INTERRUPTED", "Failure", "Usage", "check_place", "run", "say"]
 
 #: Exit codes besides 0.
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
@@ -23,6 +23,29 @@ class Failure(Exception):
 
 class Usage(Exception):
     """The command was given wrongly."""
+
+
+def check_place(path, *, replaced: bool = False) -> None:
+    """Raise, before anything is computed, if --out cannot be written.
+
+    Parameters
+    ----------
+    path : Path
+        What is given.
+    replaced : bool, default=False
+        Whether a new file takes the place of one that is there, as models do.
+    """
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)
+    if not os.path.isdir(folder):
+        raise Failure(f"--out: there is no folder {folder}.")
+    if os.path.isdir(target):
+        raise Usage(f"--out: {path} is a folder.")
+    if replaced or not os.path.exists(target):
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise Failure(f"--out: nothing can be written into the folder {folder}.")
+    elif not os.access(target, os.W_OK):
+        raise Failure(f"--out: {path} cannot be written: permission denied.")
 
 
 def run(options) -> int:
@@ -63,8 +86,8 @@ def _is_wrong_usage(error):
 
 def _message(error):
     """An error in words."""
-    if isinstance(error, OSError) and error.strerror and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
     if isinstance(error, MemoryError):
         return f"not enough memory: {error}" if str(error) else "not enough memory"
     expected = (Failure, Usage, ValueError, TypeError, OSError, ImportError, RuntimeError,
@@ -105,12 +128,13 @@ def _warnings_in_one_line(name):
             say(name, f"warning: {message}")
 
         warnings.showwarning = show
-        handler = _Logged(name)
-        logging.getLogger().addHandler(handler)
+        # For what is logged where no logging is configured. A handler would configure it: fastem
+        # would log what ``verbose`` and the notice of compiling should show.
+        before, logging.lastResort = logging.lastResort, _Logged(name)
         try:
             yield
         finally:
-            logging.getLogger().removeHandler(handler)
+            logging.lastResort = before
 
 
 class _Logged(logging.Handler):

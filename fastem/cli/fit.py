@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from .errors import Failure, Usage
+from .errors import Usage, check_place
 from .parser import add_command, add_data
 from .settings import add_settings
 
@@ -60,10 +60,7 @@ def add_to(commands):
 
 
 def _run(options):
-    if not options.out.absolute().parent.is_dir():
-        raise Failure(f"--out: there is no folder {options.out.absolute().parent}.")
-    if options.out.is_dir():
-        raise Usage(f"--out: {options.out} is a folder.")
+    check_place(options.out, replaced=True)
     if options.online:
         from .online import run
 
@@ -105,9 +102,12 @@ def _count(number, what):
 
 
 def _positive(text):
-    value = int(text)
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
     if value < 1:
-        raise argparse.ArgumentTypeError(f"must be 1 or more; got {text}")
+        raise argparse.ArgumentTypeError(f"must be a whole number, 1 or more; got {text!r}")
     return value
 
 

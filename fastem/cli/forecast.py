@@ -50,6 +50,8 @@ def _run(options):
         raise Usage("--level must be between 0 and 1.")
     model, data = read_both(options)
     kind = kind_of(model)
+    if kind == "mixture_of_models":
+        raise Failure(f"{options.model} holds {described(model)}, which has no forecast.")
     if kind not in ("kalman", "hmm", "vhmm"):
         raise Failure(
             f"{options.model} holds {described(model)}, whose rows have no order: there is "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .errors import Failure, Usage
+from .errors import Failure, Usage, check_place
 from .parser import add_align, add_command, add_out
 
 __all__ = ["add_to"]
@@ -70,8 +70,7 @@ def _combine(options):
     weights = options.weights
     if weights not in (None, "observations"):
         weights = _as_weights(weights, len(options.models))
-    if not options.out.absolute().parent.is_dir():
-        raise Failure(f"--out: there is no folder {options.out.absolute().parent}.")
+    check_place(options.out, replaced=True)
     models = _loaded(options.models)
 
     import fastem

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import Failure, Usage
+from .errors import Failure, Usage, check_place
 from .tables import format_of
 
 __all__ = ["Output", "check_out", "write_number"]
@@ -25,8 +25,7 @@ def check_out(path: Path | None) -> None:
         kind = None
     if kind is None or path.suffix == ".gz":
         raise Usage(f"--out: {path} must end with .csv, .tsv, .parquet, .npy or .npz.")
-    if not path.absolute().parent.is_dir():
-        raise Failure(f"--out: there is no folder {path.absolute().parent}.")
+    check_place(path)
     if kind == "parquet":
         _pyarrow()
 

@@ -6,7 +6,7 @@ import sys
 import warnings
 from pathlib import Path
 
-from .errors import Failure, Usage
+from .errors import Failure, Usage, check_place
 from .parser import add_command, add_data
 
 __all__ = ["add_to"]
@@ -79,8 +79,7 @@ def _run(options):
         raise Usage("--steps must be 0 or more.")
     if options.out.suffix.lower() not in _ENDINGS:
         raise Usage(f"--out: a picture ends with one of {', '.join(_ENDINGS)}.")
-    if not options.out.absolute().parent.is_dir():
-        raise Failure(f"--out: there is no folder {options.out.absolute().parent}.")
+    check_place(options.out)
     try:
         import matplotlib
     except ImportError as error:

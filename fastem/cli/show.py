@@ -18,6 +18,9 @@ fastem show model.fastem --json
 #: Tables of more rows or columns are shown in part.
 _ROWS, _COLUMNS = 20, 12
 
+#: Parameters whose columns are states or components, however many columns the data have.
+_OF_STATES = ("transmat", "weights", "initial_state", "transition", "observation_matrices")
+
 
 def add_to(commands):
     """Add the command to a parser."""
@@ -64,9 +67,10 @@ def described(model) -> dict:
         "n_columns": getattr(model, "n_features_in_", None),
         "columns": names_of(model),
         "settings": settings,
-        "n_observations": model.n_observations_,
+        # The models within a mixture have not learned by themselves.
+        "n_observations": getattr(model, "n_observations_", None),
         "observations": "sequences" if model._learns_sequences else "rows",
-        "n_online_steps": model.n_steps_,
+        "n_online_steps": getattr(model, "n_steps_", 0),
     }
     if getattr(model, "n_iter_", 0):
         found |= {
@@ -96,6 +100,8 @@ def parameters(model) -> dict:
 
 def text(model, digits: int) -> str:
     """A summary for people."""
+    from .models import kind_of
+
     found = described(model)
     lines = [f"{found['class']}"]
 
@@ -104,13 +110,14 @@ def text(model, digits: int) -> str:
 
     n_components = getattr(model, "n_components", None)
     if n_components is not None:
-        say("states" if model._learns_sequences else "components", n_components)
+        say("states" if kind_of(model) in ("hmm", "vhmm") else "components", n_components)
     columns = found["columns"]
     say("columns", f"{found['n_columns']}" + (f": {_listed(columns)}" if columns else ""))
     count = found["n_observations"]
-    count = int(count) if count == int(count) else round(count, 3)
-    observations = found["observations"] if count != 1 else found["observations"][:-1]
-    say("learned from", f"{count} {observations}")
+    if count is not None:
+        count = int(count) if count == int(count) else round(count, 3)
+        observations = found["observations"] if count != 1 else found["observations"][:-1]
+        say("learned from", f"{count} {observations}")
     if "n_iterations" in found:
         end = "converged" if found["converged"] else "not converged"
         say("iterations", f"{found['n_iterations']}, {end}")
@@ -132,7 +139,10 @@ def _shown(name, value, columns, digits):
     import numpy as np
 
     if value.ndim == 2 and value.shape[0] <= _ROWS and value.shape[1] <= _COLUMNS:
-        has_names = columns is not None and len(columns) == value.shape[1]
+        has_names = (
+            columns is not None and len(columns) == value.shape[1]
+            and not name.startswith(_OF_STATES)
+        )  # fmt: skip
         header = columns if has_names else [str(n) for n in range(value.shape[1])]
         cells = [["", *header]]
         cells += [

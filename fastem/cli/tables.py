@@ -5,7 +5,6 @@ Each has ``names`` (None without a header), ``shape``, ``numbers(columns)`` and 
 
 from __future__ import annotations
 
-import gzip
 import io
 import math
 import re
@@ -17,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .arrivals import standard_input
+from .arrivals import opened, standard_input, unpacking
 from .errors import Failure, Usage
 from .text import MISSING, as_numbers, is_header, records_of, rows_of, separator_of
 
@@ -84,11 +83,8 @@ def _text(source):
     if source == "-":
         content = standard_input().read()
     else:
-        with (gzip.open if source.endswith(".gz") else open)(source, "rb") as file:
-            try:
-                content = file.read()
-            except (EOFError, gzip.BadGzipFile) as error:
-                raise Failure(f"{source} cannot be unpacked: {error}.") from error
+        with unpacking(source), opened(source) as file:
+            content = file.read()
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

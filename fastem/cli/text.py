@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterable, Iterator
 
 from .errors import Failure
@@ -21,8 +22,9 @@ def article(name: str) -> str:
 
 
 def separator_of(line: str) -> str:
-    """What is between the values of a line."""
-    return next((mark for mark in ",\t;" if mark in line), ",")
+    """What is between the values of a line; what stands in quotation marks does not count."""
+    bare = re.sub(r'"[^"]*(?:"|$)', "", line)
+    return next((mark for mark in ",\t;" if mark in bare), ",")
 
 
 def is_header(values: list[str]) -> bool:
@@ -86,10 +88,20 @@ def as_numbers(values: list[str], name: str, first_row: int = 0):
     if None in numbers:
         row = numbers.index(None)
         raise Failure(
-            f"column {name} holds text ({values[row]!r} in row {first_row + row + 1}): choose "
-            "columns of numbers with --columns, or leave it out with --ignore."
+            f"column {name} holds text ({values[row]!r} in row {first_row + row + 1}): "
+            f"{_advice(values[row])}."
         )
     return np.array(numbers)
+
+
+def _advice(value):
+    """What to do about text in the place of a number."""
+    for mark in ";\t| ":
+        if mark in value and all(part and _number(part) is not None for part in value.split(mark)):
+            return f"if these are several numbers, name what separates them: --separator {mark!r}"
+    if value.count(",") == 1 and _number(value.replace(",", ".")) is not None:
+        return "decimals begin with a point, not with a comma"
+    return "choose columns of numbers with --columns, or leave it out with --ignore"
 
 
 def _number(value):

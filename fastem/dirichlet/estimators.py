@@ -323,10 +323,11 @@ class CompoundDirichlet(BaseDirichlet):
 
     def _warn_of_end(self, rule):
         if not rule.converged and self.max_iter > 0:
+            others = "" if self.solver == "newton" else "solver='newton', "
             warn(
                 f"The gradient is still {rule.steepest:.2g} after {rule.n_iter} iterations of "
-                f"solver={self.solver!r}, more than tol={self.tol}. Try solver='newton', a larger "
-                "max_iter or tol.",
+                f"solver={self.solver!r}, more than tol={self.tol}. Try {others}a larger max_iter "
+                "or tol.",
                 ConvergenceWarning,
             )
 

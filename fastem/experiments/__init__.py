@@ -65,10 +65,10 @@ def reproduce(
 
 
 def bars(total: int, name: str):
-    """A progress bar."""
+    """A progress bar, on a terminal."""
     from tqdm import tqdm
 
-    return tqdm(total=total, desc=name, leave=False)
+    return tqdm(total=total, desc=name, leave=False, disable=None)
 
 
 def _kept(name, wanted, size, folder):

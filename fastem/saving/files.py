@@ -96,7 +96,7 @@ def write(
     mode = _mode(target)
 
     folder = os.path.dirname(target)
-    with _temporary_file(folder) as (temporary, file):
+    with _temporary_file(target) as (temporary, file):
         if mode is not None:
             os.chmod(temporary, mode)
         _pack(file, manifest, members)
@@ -235,14 +235,15 @@ def _mode(target):
 
 
 @contextlib.contextmanager
-def _temporary_file(folder):
-    """A new file in ``folder``, its path and the file; removed if anything goes wrong.
+def _temporary_file(target):
+    """A new file in the folder of ``target``, its path and itself; removed if anything goes wrong.
 
     It is locked as long as it is open, so that other processes know that its writer is alive.
     """
     while True:
-        path = os.path.join(folder, f"{_TEMPORARY[0]}{os.urandom(8).hex()}{_TEMPORARY[1]}")
-        with open(path, "xb") as file:
+        name = f"{_TEMPORARY[0]}{os.urandom(8).hex()}{_TEMPORARY[1]}"
+        path = os.path.join(os.path.dirname(target), name)
+        with _opened(path, target) as file:
             try:
                 # Another process may have taken it for abandoned before it was locked.
                 if not _lock(file, wait=True) or os.path.exists(path):
@@ -254,6 +255,15 @@ def _temporary_file(folder):
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(path)
                 raise
+
+
+def _opened(path, target):
+    """A new file for writing; an error names what it is for."""
+    try:
+        return open(path, "xb")
+    except OSError as error:
+        error.filename = target
+        raise
 
 
 def _remove_abandoned(folder):

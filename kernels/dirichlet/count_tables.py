@@ -270,20 +270,27 @@ def ascend(tables, alpha, first, second, level):
     if not reached >= level:
         return level, False
     # That step says little about the precision where it is far too large: go by factors of four
-    # the way the likelihood rises, for as long as it does.
+    # the way the likelihood rises, for as long as it does. Four may lead beyond the maximum from
+    # where the likelihood is not concave yet; then it is two, and then its root.
     slope = 0.0
     for j in range(n_words):
         slope += alpha[j] * gradient[j]
-    factor = 4.0 if slope > 0.0 else 0.25
+    leap = 4.0
     copy_into(new, alpha)
-    for _ in range(_MAX_LEAPS):
+    n_leaps = 0
+    while n_leaps < _MAX_LEAPS:
+        factor = leap if slope > 0.0 else 1.0 / leap
         for j in range(n_words):
             new[j] = factor * alpha[j]
         further = log_likelihood(tables, new, new.sum())
-        if not further > reached:
+        if further > reached:
+            reached = further
+            copy_into(new, alpha)
+            n_leaps += 1
+        elif n_leaps == 0 and leap > 1.5:
+            leap = np.sqrt(leap)
+        else:
             break
-        reached = further
-        copy_into(new, alpha)
     return reached, False
 
 

@@ -42,6 +42,15 @@ def padded_states(n_states):
     return (n_states + simd.LANES - 1) // simd.LANES * simd.LANES
 
 
+@inlined
+def longest_of(lengths):
+    """The largest length."""
+    longest = 0
+    for s in range(lengths.shape[0]):
+        longest = max(longest, lengths[s])
+    return longest
+
+
 def make_chain(startprob, transmat, absorbing):
     """A chain from a start (K,), a transition matrix (K, K) and flags of the absorbing states."""
     n_states = len(startprob)

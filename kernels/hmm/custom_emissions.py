@@ -9,6 +9,7 @@ again term by term.
 
 import numpy as np
 
+from ..log_space import log_sum
 from ..options import inlined, kernel
 
 #: Sums of terms of which the largest is one, below which the terms that underflow could matter.
@@ -71,14 +72,7 @@ def given_forward(start, transitions, log_b, log_alpha):
         _log_product(log_alpha[t - 1], transitions, log_transitions, n, terms, ahead)
         for k in range(n):
             log_alpha[t, k] = ahead[k] + log_b[t, k]
-    last = log_alpha[n_steps - 1]
-    top = _largest(last, n)
-    if top == -np.inf:
-        return top
-    total = 0.0
-    for k in range(n):
-        total += np.exp(last[k] - top)
-    return top + np.log(total)
+    return log_sum(log_alpha[n_steps - 1], n)
 
 
 @kernel

@@ -9,7 +9,7 @@ import numpy as np
 from ..log_space import log_backward, log_forward
 from ..options import kernel
 from ..rows import load_one
-from .chain import padded_states
+from .chain import longest_of, padded_states
 from .emissions import emit_alone
 from .forward_backward import smooth_alone
 from .viterbi import viterbi_alone
@@ -30,15 +30,6 @@ def are_within(rows, support):
             if not least <= x <= most or (whole and x != np.floor(x)):
                 return False
     return True
-
-
-@kernel
-def longest_of(lengths):
-    """The largest length."""
-    longest = 0
-    for s in range(lengths.shape[0]):
-        longest = max(longest, lengths[s])
-    return longest
 
 
 @kernel

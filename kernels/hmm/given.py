@@ -11,7 +11,7 @@ from .. import simd
 from ..log_space import log_backward, log_forward
 from ..options import brief_kernel, inlined, kernel
 from .backward import backward_alone, posteriors_alone
-from .chain import SMALL, Chain, log_matrix, padded_states, set_chain
+from .chain import SMALL, Chain, log_matrix, longest_of, padded_states, set_chain
 from .emissions import LEAST
 from .forward import forward_alone
 from .forward_backward import add_transitions_alone
@@ -117,15 +117,6 @@ def chain_of(startprob, transmat):
 def block_steps(size, n_steps):
     """Steps of a block."""
     return min(max(_BLOCK_ENTRIES // size, _BLOCK_STEPS), n_steps)
-
-
-@inlined
-def longest_of(lengths):
-    """The largest length."""
-    longest = 0
-    for s in range(lengths.shape[0]):
-        longest = max(longest, lengths[s])
-    return longest
 
 
 @kernel

@@ -4,9 +4,8 @@ import numpy as np
 
 from ..families.base import refresh, scale
 from ..options import kernel
-from .chain import padded_states, set_chain
+from .chain import longest_of, padded_states, set_chain
 from .emissions import absorb_alone, emit_alone
-from .few import longest_of
 from .forward_backward import smooth_alone
 from .priors import take_step
 

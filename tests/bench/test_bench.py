@@ -811,7 +811,7 @@ def test_the_command_is_added_with_its_options():
     assert options.rows == ["HMM", "GMM"]
 
 
-def test_throughput(monkeypatch, tmp_path):
+def test_throughput(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr("fastem.bench.machine.matrix_product_rate", lambda: 1e9)
     tasks = [
         throughput.Task(
@@ -819,7 +819,8 @@ def test_throughput(monkeypatch, tmp_path):
             {"EM iteration": throughput.mixtures.em, "score": throughput._scored},
         )
     ]  # fmt: skip
-    results = throughput.measure(1, tasks, progress=False)
+    results = throughput.measure(1, tasks)
+    assert capsys.readouterr().err == ""  # no bar, as it is no terminal
     text = throughput.text(results)
     assert [row["work"] for row in results["rows"]] == ["EM iteration", "score"]
     assert text.count("GaussianMixture") == 2

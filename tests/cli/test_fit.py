@@ -39,6 +39,15 @@ def rows(fastem):
     return X
 
 
+def test_what_stands_in_quotation_marks_separates_nothing(fastem):
+    text = '"height, in cm";"a ""long"", name"\n' + "".join(f"{n};{n * n % 7}\n" for n in range(20))
+    (fastem.folder / "marks.csv").write_text(text)
+    for more in ((), ("--online",)):
+        fastem("fit", "gmm", "marks.csv", "-k", 2, "--seed", 0, "-o", "m.fastem", *more)
+        found = library.load(fastem.folder / "m.fastem")
+        assert found.feature_names_in_.tolist() == ["height, in cm", 'a "long", name']
+
+
 @pytest.fixture(scope="module")
 def expected(rows):
     return library.GaussianMixture(3, random_state=1).fit(rows)

@@ -1,5 +1,7 @@
 """Exit codes, errors in one line, help, and what is imported."""
 
+import gzip
+import os
 import subprocess
 import sys
 
@@ -25,9 +27,14 @@ def run(fitted, monkeypatch, capsys):
         "words.npz": "none", "words.parquet": "none", "nogroup.csv": "g,x\na,1\n,2\n",
         "far.csv": "height,weight\n1,2\n1,inf\n", "sum.csv": "40\n50\n",
         "mac.csv": "a,b\r1,2\r3,x\r", "head.csv": '"a,b\n1,2\n', "text.csv": "n\nten\nsome\n",
+        "bar.csv": "a|b\n1|2\n3|4\n", "comma.csv": "a;b\n1,5;2\n3,5;4\n",
     }.items():  # fmt: skip
         (fitted.folder / name).write_text(content)
     (fitted.folder / "bytes.csv").write_bytes(b"1,2\n\xff\xfe,3\n")
+    packed = gzip.compress((fitted.folder / "measurements.csv").read_bytes())
+    (fitted.folder / "half.csv.gz").write_bytes(packed[: len(packed) // 2])
+    (fitted.folder / "flipped.csv.gz").write_bytes(packed[:20] + b"\xff" * 20 + packed[40:])
+    (fitted.folder / "plain.csv.gz").write_text("1,2\n3,4\n")
     content = (fitted.folder / "model.fastem").read_bytes()
     (fitted.folder / "cut.fastem").write_bytes(content[:300])
     np.savez(fitted.folder / "none.npz")
@@ -49,6 +56,25 @@ def run(fitted, monkeypatch, capsys):
 
 
 FIT = "fit gmm {} -o o.fastem"
+
+
+@pytest.mark.parametrize("line", [
+    "fit gmm measurements.csv -o o.fastem", "fit gmm measurements.csv --online -o o.fastem",
+    "combine a.fastem b.fastem -o o.fastem", "plot model.fastem -o o.png",
+    "predict model.fastem measurements.csv -o o.csv",
+    "predict model.fastem measurements.csv -o measurements.csv",
+])  # fmt: skip
+def test_what_cannot_be_written_is_said_before_anything_is_computed(line, run, monkeypatch):
+    def nothing(*_):
+        raise AssertionError("it has begun")
+
+    # The superuser may write everywhere.
+    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
+    monkeypatch.setattr("fastem.load", nothing)
+    monkeypatch.setattr("fastem.cli.data.read", nothing)
+    code, out, err = run(line)
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert "--out: nothing can be written into the folder" in err or "cannot be written" in err
 
 
 @pytest.mark.parametrize("line, code, words", [
@@ -93,6 +119,15 @@ FIT = "fit gmm {} -o o.fastem"
     (FIT.format("measurements.csv --online --from model.fastem -k 9"), 2, "cannot change to 9"),
     (FIT.format("measurements.csv --checkpoint-every often"), 2, "must be like 30s"),
     ("fit hmm visits.csv --columns 1 --n-init 3 -o o.fastem", 2, "has no such setting"),
+    *((FIT.format(f"{name}.csv.gz {how}"), 1, f"{name}.csv.gz cannot be unpacked: ")
+      for name in ("half", "flipped", "plain") for how in ("", "--online")),
+    ("fit gmm . --format csv --online -o o.fastem", 1, ".: Is a directory"),
+    (FIT.format("measurements.csv --chunk ten"), 2, "--chunk: must be a whole number, 1 or more;"),
+    (FIT.format("bar.csv"), 1, "('1|2' in row 1): if these are several numbers, name what separ"),
+    (FIT.format("bar.csv --online"), 1, "name what separates them: --separator '|'"),
+    (FIT.format("comma.csv"), 1, "('1,5' in row 1): decimals begin with a point, not with a comma"),
+    ("fit gmm measurements.csv -o .", 2, "--out: . is a folder"),
+    ("combine a.fastem b.fastem -o .", 2, "--out: . is a folder"),
     (FIT.format("mac.csv"), 1, "column 'b' holds text ('x' in row 2)"),
     (FIT.format("mac.csv --online"), 1, "line 1 is not CSV: a carriage return is not followed"),
     (FIT.format("head.csv"), 1, "line 2 is not CSV: unexpected end of data"),
@@ -257,6 +292,18 @@ def test_what_libraries_log_is_one_line(fitted, monkeypatch):
         raise OSError("no")
 
     monkeypatch.setattr(models, "load", load)
+    # As in a process of its own: pytest configures logging.
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    before = logging.lastResort
     _, err = fitted("show", "a.fastem", code=1)
     assert err == ["fastem show: warning: a cache is built", "fastem show: no"]
-    assert not any(type(h).__module__.startswith("fastem") for h in logging.getLogger().handlers)
+    assert logging.lastResort is before
+
+
+def test_verbose_is_lines_where_there_is_no_terminal(fitted):
+    fit = ("fit", "gmm", "measurements.csv", "-k", 3, "--seed", 1, "-o", "o.fastem")
+    _, err = fitted.process(*fit, "-vv")
+    assert err[0].startswith("GaussianMixture.fit, iteration 1: log-likelihood -")
+    assert len(err) > 3 and "converged after" in err[-2] and err[-1].endswith("wrote o.fastem")
+    _, err = fitted.process(*fit, "-v")
+    assert len(err) == 2 and err[0].startswith("GaussianMixture.fit: converged after")

@@ -1,5 +1,6 @@
 """``fastem fit --online``: streams, checkpoints, and what ends them."""
 
+import itertools
 import os
 import signal
 import sys
@@ -10,6 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import fastem as library
+from fastem.cli import arrivals
 
 PATIENCE = 60  # seconds, on a slow machine whose kernels are not compiled
 
@@ -123,6 +125,47 @@ def test_a_stream_without_end(end, fastem):
     assert process.returncode == 0, err
     assert out == "" and len(err.splitlines()) == 1 and "wrote endless.fastem" in err
     assert library.load(path).n_observations_ == 220
+
+
+def test_a_slow_stream_is_written_in_time(fastem):
+    """Rows that come one by one, never a moment apart, do not wait until a chunk is full."""
+    path = fastem.folder / "slow.fastem"
+    reading, writing = os.pipe()
+    arguments = ("--checkpoint-every", "0.5s", "--chunk", 10**6, "-o", "slow.fastem")
+    process = fastem.start(*ONLINE[:-2], *arguments, stdin=reading)
+    os.close(reading)
+    lines = itertools.cycle((fastem.folder / "log.csv").read_text().splitlines()[1:])
+    with os.fdopen(writing, "w") as stream:
+
+        def comes():
+            stream.write(next(lines) + "\n")
+            stream.flush()
+            return path.exists()
+
+        wait_for(comes, process)
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="a pipe cannot be opened by a name")
+def test_what_has_arrived_is_taken_when_it_is_to_stop():
+    reading, writing = os.pipe()
+    stopped = False
+    arrived = arrivals.lines(f"/dev/fd/{reading}", lambda: stopped)
+    with os.fdopen(writing, "wb") as stream, os.fdopen(reading):
+        stream.write(b"1\n")
+        stream.flush()
+        assert next(line for line in arrived if line) == ["1\n"]
+        # Two blocks; the second ends within a line.
+        stream.write(b"2\n" * (1 << 14))
+        stream.flush()
+        time.sleep(0.5)
+        stream.write(b"3\n4")
+        stream.flush()
+        time.sleep(0.5)
+        stopped = True
+        rest = [line for part in arrived if part for line in part]
+    assert rest == ["2\n"] * (1 << 14) + ["3\n"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT to send")

@@ -219,6 +219,29 @@ def test_show(fitted):
     assert "states        4" in out and "learned from  4 sequences" in out
 
 
+def test_names_of_columns_stand_above_columns_of_the_data(fastem):
+    """As many states as columns are no reason to name states by columns."""
+    fastem("fit", "hmm", "measurements.csv", "-k", 2, "--seed", 1, "-o", "square.fastem")
+    fastem("fit", "kalman", "measurements.csv", "-d", 2, "--iterations", 1, "-o", "both.fastem")
+    named = set()
+    for name in ("square", "both"):
+        lines = fastem("show", f"{name}.fastem")[0].splitlines()
+        above = dict(zip(lines[1:], lines, strict=False))
+        named |= {above[line] for line in lines if line.split() == ["height", "weight"]}
+    assert named == {"means", "covars", "observation_covariance"}
+
+
+def test_a_mixture_of_models_is_shown_with_the_models_in_it(fastem):
+    X = np.random.default_rng(0).normal(size=(12, 8, 2))
+    for inner in (library.GaussianHMM(2), library.GaussianMixture(2), library.KalmanFilter(1)):
+        model = library.MixtureOfModels(inner, 2, max_iter=2, random_state=0)
+        library.save(model.fit(X if inner._learns_sequences else X[0]), fastem.folder / "of.fastem")
+        out, err = fastem("show", "of.fastem")
+        assert err == [] and out.startswith("MixtureOfModels\n  components    2\n")
+        assert out.count("component 0: " + type(inner).__name__) == 1
+        assert len(json.loads(fastem("show", "of.fastem", "--json")[0])["members"]) == 2
+
+
 def test_show_as_json(fitted):
     for name in ("model", "visits", "series", "counts"):
         model = library.load(fitted.folder / f"{name}.fastem")

@@ -92,6 +92,25 @@ def test_tolerance_is_on_the_gradient():
         assert not fit(X, "em", max_iter=2).converged_
 
 
+def test_newton_leaps_over_where_the_likelihood_is_not_concave():
+    """Up to twice as far out as the maximum, four times less is too little, and EM's steps tiny."""
+    rng = np.random.default_rng(0)
+    X = oracles.documents(np.array([100.0, 40.0, 160.0]), rng.integers(10, 25, 3000), rng)
+    best = fit(X)
+    assert 100 < best.alpha_.sum() < 1000
+    for factor in (1.3, 1.5, 1.7, 2.0, 2.3, 2.7, 3.5):
+        model = fit(X, alpha_init=factor * best.alpha_)
+        assert model.converged_ and model.n_iter_ < 12
+        np.testing.assert_allclose(model.alpha_, best.alpha_, rtol=1e-3)
+
+
+def test_the_advice_is_not_what_was_done():
+    for solver in ("newton", "em"):
+        with pytest.warns(ConvergenceWarning, match="Try ") as caught:
+            fastem.CompoundDirichlet(solver=solver, max_iter=1).fit(documents(5))
+        assert ("Try solver='newton'" in str(caught[0].message)) == (solver == "em")
+
+
 @pytest.mark.parametrize("scale", [1e-6, 1e-3, 1e3, 1e6])
 def test_small_and_large_alpha(scale):
     alpha = scale * np.array([0.5, 1.0, 2.0])

@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+import sys
 from importlib import import_module
 from urllib.error import URLError
 
@@ -448,11 +449,15 @@ def test_absorbing_states_and_impossible_starts_stay_what_they_are():
     assert not np.allclose(learner.model.transmat, start.transmat_)
 
 
-def test_progress_bars_count(capsys):
-    with bars(2, "something") as bar:
-        bar.update()
-        bar.update()
-        assert bar.n == bar.total == 2
+def test_progress_bars_count_on_a_terminal_and_say_nothing_elsewhere(capsys, monkeypatch):
+    for is_terminal in (True, False):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda told=is_terminal: told)
+        with bars(2, "something") as bar:
+            bar.update()
+            bar.update()
+            if is_terminal:
+                assert bar.n == bar.total == 2
+        assert ("something" in capsys.readouterr().err) == is_terminal
 
 
 def test_curves_are_plain_json(tmp_path):

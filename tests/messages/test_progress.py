@@ -419,6 +419,20 @@ def test_compiling_beside_a_bar(tmp_path):
     assert lines[-1].startswith("GaussianMixture.fit |")
 
 
+def test_the_command_tells_of_compiling():
+    code = BEGIN + (
+        "from fastem.cli import fit, main\nimport time\nfastem.notices._PATIENCE = 0.05\n"
+        "def batch(options):\n    notice = fastem.notices.CompilingNotice()\n"
+        "    notice.begin('kalman')\n    time.sleep(0.15)\n    notice.end()\n"
+        "fit._batch = batch\n"
+        "raise SystemExit(main(['fit', 'kalman', 'none.csv', '-o', 'none.fastem']))\n"
+    )
+    text, status = on_terminal(code)
+    assert status == 0
+    (line,) = shown(text)
+    assert line.startswith("fastem is compiling kernels for Kalman filters")
+
+
 def test_logging_beside_a_terminal_leaves_the_bar():
     code = "import logging\nlogging.basicConfig(level=logging.INFO)\n" + BEGIN + (
         "fastem.GaussianMixture(2, random_state=0, verbose=1).fit(ROWS)\n"
