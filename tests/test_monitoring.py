@@ -17,6 +17,8 @@ from fastem import (
     GaussianMixture,
     KalmanFilter,
     MixtureOfModels,
+    VariationalCategoricalHMM,
+    VariationalGaussianHMM,
     algebra,
 )
 from fastem.callbacks import EarlyStopping, ProgressBar
@@ -32,6 +34,10 @@ def sequences(n, seed=0):
     return list(rows(4 * n, seed).reshape(n, 4, 2))
 
 
+def symbols(n, seed=0):
+    return list(np.random.default_rng(seed).integers(3, size=(n, 4, 1)))
+
+
 def documents(n, seed=0):
     return np.random.default_rng(seed).poisson(3.0, size=(n, 4)) + 1
 
@@ -42,6 +48,8 @@ EVERY_KIND = [
     (KalmanFilter(n_dim_state=2, random_state=0), sequences),
     (CompoundDirichlet(), documents),
     (MixtureOfModels(GaussianHMM(2, random_state=0), 2, random_state=0), sequences),
+    (VariationalGaussianHMM(2, "diag", random_state=0), sequences),
+    (VariationalCategoricalHMM(2, n_features=3, random_state=0), symbols),
 ]
 every_kind = pytest.mark.parametrize(
     ("estimator", "data"), EVERY_KIND, ids=[type(kind).__name__ for kind, _ in EVERY_KIND]

@@ -47,14 +47,13 @@ class BaseVariationalHMM(BaseHMM):
     absorbing = None
     memory = "model"
     fixed = ()
-    average_from = None
 
     def __init__(
         self, n_components=1, startprob_prior=None, transmat_prior=None, algorithm="viterbi",
         random_state=None, n_iter=100, tol=1e-6, verbose=False, params="ste", init_params="ste",
         implementation="log", *, learning_rate=DEFAULT_RATE, batch_size=None, forgetting=None,
-        total_sequences=None, callback=None, drift_alarm=None, n_jobs=None, solver="em",
-        n_blocks=None,
+        average_from=None, total_sequences=None, callback=None, drift_alarm=None, n_jobs=None,
+        solver="em", n_blocks=None,
     ):  # fmt: skip
         self.n_components = n_components
         self.startprob_prior = startprob_prior
@@ -70,6 +69,7 @@ class BaseVariationalHMM(BaseHMM):
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.forgetting = forgetting
+        self.average_from = average_from
         self.total_sequences = total_sequences
         self.callback = callback
         self.drift_alarm = drift_alarm

@@ -76,6 +76,10 @@ class VariationalGaussianHMM(BaseVariationalHMM, GaussianHMM):
         Sequences of a mini-batch in ``partial_fit``, as for :class:`~fastem.GaussianHMM`.
     forgetting : float or None, default=None
         A half-life in sequences, as for :class:`~fastem.GaussianHMM`.
+    average_from : float, 'auto' or None, default=None
+        Whether the posterior shown is the average over time (Polyak, Ruppert) of those that online
+        learning goes through: of those after this number of sequences, or, with 'auto', of all, the
+        later the more. Learning itself goes on from the last one.
     total_sequences : float or None, default=None
         The number of sequences that the posterior of ``partial_fit`` stands for: the size of the
         whole data, if batches are parts of them. None: as many as the learning rate remembers.
@@ -149,15 +153,15 @@ class VariationalGaussianHMM(BaseVariationalHMM, GaussianHMM):
         means_prior=None, beta_prior=None, dof_prior=None, scale_prior=None, algorithm="viterbi",
         random_state=None, n_iter=100, tol=1e-6, verbose=False, params="stmc", init_params="stmc",
         implementation="log", *, learning_rate=DEFAULT_RATE, batch_size=None, forgetting=None,
-        total_sequences=None, callback=None, drift_alarm=None, n_jobs=None, solver="em",
-        n_blocks=None,
+        average_from=None, total_sequences=None, callback=None, drift_alarm=None, n_jobs=None,
+        solver="em", n_blocks=None,
     ):  # fmt: skip
         BaseVariationalHMM.__init__(
             self, n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter,
             tol, verbose, params, init_params, implementation, learning_rate=learning_rate,
-            batch_size=batch_size, forgetting=forgetting, total_sequences=total_sequences,
-            callback=callback, drift_alarm=drift_alarm, n_jobs=n_jobs, solver=solver,
-            n_blocks=n_blocks,
+            batch_size=batch_size, forgetting=forgetting, average_from=average_from,
+            total_sequences=total_sequences, callback=callback, drift_alarm=drift_alarm,
+            n_jobs=n_jobs, solver=solver, n_blocks=n_blocks,
         )  # fmt: skip
         self.covariance_type = covariance_type
         self.means_prior = means_prior
@@ -273,6 +277,10 @@ class VariationalCategoricalHMM(BaseVariationalHMM, CategoricalHMM):
     forgetting : float or None, default=None
         For streams that drift, with ``learning_rate='auto'``: a half-life in observations. Steps do
         not fall below ``1 - 2^(-1/forgetting)``; None: they go on falling.
+    average_from : float, 'auto' or None, default=None
+        Whether the posterior shown is the average over time (Polyak, Ruppert) of those that online
+        learning goes through: of those after this number of sequences, or, with 'auto', of all, the
+        later the more. Learning itself goes on from the last one.
     total_sequences : float or None, default=None
         The number of sequences that the posterior of ``partial_fit`` stands for: the size of the
         whole data, if batches are parts of them. None: as many as the learning rate remembers.
@@ -323,15 +331,16 @@ class VariationalCategoricalHMM(BaseVariationalHMM, CategoricalHMM):
         self, n_components=1, startprob_prior=None, transmat_prior=None, emissionprob_prior=None,
         n_features=None, algorithm="viterbi", random_state=None, n_iter=100, tol=1e-6,
         verbose=False, params="ste", init_params="ste", implementation="log", *,
-        learning_rate=DEFAULT_RATE, batch_size=None, forgetting=None, total_sequences=None,
-        callback=None, drift_alarm=None, n_jobs=None, solver="em", n_blocks=None,
+        learning_rate=DEFAULT_RATE, batch_size=None, forgetting=None, average_from=None,
+        total_sequences=None, callback=None, drift_alarm=None, n_jobs=None, solver="em",
+        n_blocks=None,
     ):  # fmt: skip
         BaseVariationalHMM.__init__(
             self, n_components, startprob_prior, transmat_prior, algorithm, random_state, n_iter,
             tol, verbose, params, init_params, implementation, learning_rate=learning_rate,
-            batch_size=batch_size, forgetting=forgetting, total_sequences=total_sequences,
-            callback=callback, drift_alarm=drift_alarm, n_jobs=n_jobs, solver=solver,
-            n_blocks=n_blocks,
+            batch_size=batch_size, forgetting=forgetting, average_from=average_from,
+            total_sequences=total_sequences, callback=callback, drift_alarm=drift_alarm,
+            n_jobs=n_jobs, solver=solver, n_blocks=n_blocks,
         )  # fmt: skip
         self.emissionprob_prior = emissionprob_prior
         self.n_features = n_features

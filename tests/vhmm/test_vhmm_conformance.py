@@ -50,7 +50,7 @@ def _cases():
 CASES = list(_cases())
 LEARNERS = {
     name: settings for name, settings in SETTINGS_OF_LEARNERS.items()
-    if name not in ("averaging", "statistics")
+    if name != "statistics"
 }  # fmt: skip
 
 #: Tests of the common suite that take a case alone.
