@@ -369,12 +369,19 @@ def test_what_is_fixed_on_the_way_stays(name):
     assert np.array_equal(parameters(estimator)[held], before)
 
 
-def test_other_sizes_on_the_way_do_not_start_again():
+def test_other_sizes_on_the_way_are_refused_and_do_not_start_again():
     X = rows(400)
-    model = fastem.GaussianMixture(3, random_state=0).partial_fit(X[:50])
+    model, other = (
+        fastem.GaussianMixture(3, random_state=0).partial_fit(X[:50]) for _ in range(2)
+    )
     for first in range(50, 400, 50):
-        model.set_params(n_components=4).partial_fit(X[first : first + 50])
-    assert len(model.weights_) == 3
+        model.set_params(n_components=4)
+        with pytest.raises(ValueError, match="n_components is 4, and the model has 3 components"):
+            model.partial_fit(X[first : first + 50])
+        model.set_params(n_components=3).partial_fit(X[first : first + 50])
+        other.partial_fit(X[first : first + 50])
+    for one, same in zip(parameters(model).values(), parameters(other).values(), strict=True):
+        assert np.array_equal(one, same)
 
 
 def test_an_alarm_stays_when_a_start_is_made_again():
