@@ -42,6 +42,8 @@ class Model(Protocol):
     #: Threads; None: as many as there are cores, one inside a worker. It has no influence on the
     #: result.
     n_jobs: int | None = None
+    #: What messages call such a model.
+    noun = "model"
     #: What an online step says of observations that are impossible under the model.
     impossible = "An observation has probability zero under the model."
 
@@ -134,6 +136,12 @@ class Model(Protocol):
     @abstractmethod
     def check_same_kind(self, other) -> None:
         """Raise ``ValueError`` unless ``other`` is a model of the same kind and size."""
+
+    def _check_class(self, other, expected: type | None = None) -> None:
+        """Raise ``ValueError`` unless ``other`` is of the expected class; by default, of this one."""
+        if type(other) is not type(self) if expected is None else not isinstance(other, expected):
+            theirs = getattr(other, "noun", type(other).__name__)
+            raise ValueError(f"Models of different kinds: a {self.noun} and a {theirs}.")
 
     @abstractmethod
     def check_statistics(self, statistics: Statistics) -> None:

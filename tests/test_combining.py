@@ -1,5 +1,7 @@
 """Statistics add as their data do; models combine to the least total divergence."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -259,3 +261,24 @@ def test_expectations_add_only_to_expectations():
     assert sum([expectation]) is expectation
     with pytest.raises(TypeError):
         expectation + 1.0
+
+
+# Errors ---------------------------------------------------------------------------------------
+
+
+def test_errors_call_models_by_plain_words():
+    X = np.random.default_rng(47).normal(size=(80, 2))
+    sequences, counts = list(X.reshape(8, 10, 2)), np.arange(1, 41).reshape(20, 2)
+    one_state = fastem.GaussianHMM(1)
+    models = {
+        "mixture": fastem.GaussianMixture(2, random_state=0).fit(X),
+        "posterior of mixtures": fastem.BayesianGaussianMixture(2, random_state=0).fit(X),
+        "hidden Markov model": one_state.fit(sequences),
+        "Kalman filter": fastem.KalmanFilter(n_dim_state=1).fit(sequences),
+        "compound Dirichlet distribution": fastem.CompoundDirichlet().fit(counts),
+        "mixture of models": fastem.MixtureOfModels(one_state, 2, random_state=0).fit(sequences),
+    }
+    for (one, model), (other, different) in itertools.permutations(models.items(), 2):
+        for compare in (fastem.divergence, lambda *both: fastem.combine(both)):
+            with pytest.raises(ValueError, match=f"different kinds: a {one} and a {other}"):
+                compare(model, different)

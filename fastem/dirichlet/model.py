@@ -36,7 +36,7 @@ class DirichletModel(Model):
         Threads; None: as many as there are cores, one inside a worker. No influence on the result.
     """
 
-    kind = "Dirichlet"
+    noun = "Dirichlet distribution"
 
     def __init__(self, alpha, *, fixed=(), n_jobs=None):
         alpha = check_alpha(alpha)
@@ -112,9 +112,7 @@ class DirichletModel(Model):
 
     def check_same_kind(self, other) -> None:
         """Raise ``ValueError`` unless ``other`` is of the same kind and size."""
-        if type(self) is not type(other):
-            theirs = getattr(other, "kind", type(other).__name__)
-            raise ValueError(f"Models of different kinds: a {self.kind} and a {theirs}.")
+        self._check_class(other)
         checks.same_shapes(self.parameters, other.parameters)
 
     def draw(self, n_samples, rng, horizon=None) -> np.ndarray:
@@ -197,7 +195,7 @@ class CompoundDirichletModel(DirichletModel):
         The seed of these documents.
     """
 
-    kind = "CompoundDirichlet"
+    noun = "compound Dirichlet distribution"
 
     def __init__(self, alpha, *, fixed=(), n_jobs=None, n_pseudo=0, seed=0):
         super().__init__(alpha, fixed=fixed, n_jobs=n_jobs)

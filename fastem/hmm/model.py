@@ -64,6 +64,8 @@ class HMMModel(Components, Model):
         The states whose death the user was told of. The models made of this one share it.
     """
 
+    noun = "hidden Markov model"
+
     def __init__(
         self, family: Family, startprob, transmat, parameters, *, absorbing=(), fixed=(),
         horizon=None, n_jobs=None, told_dead=None, packed=None,
@@ -223,10 +225,7 @@ class HMMModel(Components, Model):
 
     def check_same_kind(self, other) -> None:
         """Raise ``ValueError`` unless ``other`` is a hidden Markov model of the same kind."""
-        if not isinstance(other, HMMModel):
-            raise ValueError(
-                f"Models of different kinds: a hidden Markov model and a {type(other).__name__}."
-            )
+        self._check_class(other, HMMModel)
         mine, theirs = self.parameters, other.parameters
         if type(self.family) is not type(other.family) or mine.keys() != theirs.keys():
             raise ValueError(f"Models of different kinds: {self.family} and {other.family}.")

@@ -80,6 +80,8 @@ class KalmanModel(Model):
         covariances that are not symmetric or not positive semidefinite.
     """
 
+    noun = "Kalman filter"
+
     def __init__(
         self, parameters, *, held=None, transition_shape="full", observation_shape="full",
         horizon=None, n_jobs=None, trusted=False,
@@ -214,10 +216,7 @@ class KalmanModel(Model):
 
     def check_same_kind(self, other) -> None:
         """Raise ``ValueError`` unless ``other`` is a Kalman filter of the same sizes."""
-        if not isinstance(other, KalmanModel):
-            raise ValueError(
-                f"Models of different kinds: a Kalman filter and a {type(other).__name__}."
-            )
+        self._check_class(other, KalmanModel)
         same_shapes(self.parameters, other.parameters)
 
     def transformed(self, T) -> KalmanModel:

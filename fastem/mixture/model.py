@@ -61,6 +61,8 @@ class MixtureModel(WeightedComponents, Model):
         The components whose death the user was told of. The models made of this one share it.
     """
 
+    noun = "mixture"
+
     def __init__(
         self, family: Family, weights, parameters, *, fixed=(), n_jobs=None, told_dead=None
     ):  # fmt: skip
@@ -195,8 +197,7 @@ class MixtureModel(WeightedComponents, Model):
 
     def check_same_kind(self, other) -> None:
         """Raise ``ValueError`` unless ``other`` is a mixture of the same kind and size."""
-        if type(self) is not type(other):
-            raise ValueError(f"Models of different kinds: a mixture and a {type(other).__name__}.")
+        self._check_class(other)
         same = type(self.family) is type(other.family)
         if not same or self.family.parameter_names != other.family.parameter_names:
             raise ValueError(f"Models of different kinds: {self.family} and {other.family}.")

@@ -205,6 +205,8 @@ class VariationalMixture(MixtureModel):
         As for :class:`~fastem.mixture.model.MixtureModel`.
     """
 
+    noun = "posterior of mixtures"
+
     def __init__(
         self, family, prior: Prior, posterior: Posterior, *, precisions_cholesky=None, total=None,
         seen=None, n_jobs=None,
@@ -386,10 +388,7 @@ class VariationalMixture(MixtureModel):
 
     def check_same_kind(self, other) -> None:
         """Raise ``ValueError`` unless ``other`` is a posterior of the same kind and size."""
-        if not isinstance(other, VariationalMixture):
-            raise ValueError(
-                f"Models of different kinds: a posterior of a mixture and a {type(other).__name__}."
-            )
+        self._check_class(other, VariationalMixture)
         if self.prior.is_process != other.prior.is_process:
             raise ValueError(
                 "Models of different kinds: the weights of one have a Dirichlet distribution as "

@@ -54,6 +54,8 @@ class ModelMixture(WeightedComponents, Model):
         Threads of the members.
     """
 
+    noun = "mixture of models"
+
     members: tuple[Model, ...]
     fixed: frozenset[str]
 
@@ -208,8 +210,12 @@ class ModelMixture(WeightedComponents, Model):
 
     def check_same_kind(self, other) -> None:
         """Raise ``ValueError`` unless ``other`` is a mixture of as many models of the same kind."""
-        if not isinstance(other, ModelMixture) or len(self.members) != len(other.members):
-            raise ValueError("Models of different kinds: a mixture of models, and another model.")
+        self._check_class(other, ModelMixture)
+        if len(self.members) != len(other.members):
+            raise ValueError(
+                f"Models of different sizes: {len(self.members)} members in one and "
+                f"{len(other.members)} in the other."
+            )
         self.members[0].check_same_kind(other.members[0])
 
     def _horizons(self, horizon):

@@ -49,6 +49,8 @@ class VariationalHMM(HMMModel):
         As for :class:`~fastem.hmm.model.HMMModel`.
     """
 
+    noun = "posterior of hidden Markov models"
+
     def __init__(
         self, family, kind: Posterior, posterior, prior, *, evidence=0.0, total=None, plug_in=None,
         fixed=(), horizon=None, n_jobs=None, told_dead=None,
@@ -237,11 +239,7 @@ class VariationalHMM(HMMModel):
 
     def check_same_kind(self, other) -> None:
         """Raise ``ValueError`` unless ``other`` is a posterior of the same kind and size."""
-        if not isinstance(other, VariationalHMM):
-            raise ValueError(
-                "Models of different kinds: a posterior of hidden Markov models and a "
-                f"{type(other).__name__}."
-            )
+        self._check_class(other, VariationalHMM)
         super().check_same_kind(other)
 
     def reordered(self, order) -> VariationalHMM:

@@ -557,7 +557,7 @@ def test_estimators_combine_average_and_diverge():
     with pytest.raises(ValueError, match="give the lengths"):
         combined.sample(2)
     assert combined.sample(2, 5).sum() == 10
-    with pytest.raises(ValueError, match="different kinds: a CompoundDirichlet and a Dirichlet"):
+    with pytest.raises(ValueError, match="a compound Dirichlet distribution and a Dirichlet d"):
         fastem.combine([one, fastem.Dirichlet().fit(one.transform(documents(35)))])
 
 
