@@ -218,14 +218,15 @@ def course_of_fit(task, model, *, to_the_end=True):
     converged, or only until the loss stands still.
     """
     course, begun, scoring = [], perf_counter(), 0.0
-    patience = 1
+    # Until a block is reported nobody knows how large they are.
+    patience = math.inf
 
     def tell(report):
         nonlocal scoring, patience
         now = perf_counter()
         course.append((now - begun - scoring, task.loss_of(report.model)))
-        if report.within and report.n_iter == 0:
-            patience = min(math.ceil(_PATIENCE / report.weight), len(course) + 1)
+        if report.within:
+            patience = math.ceil(min(_PATIENCE, task.n_train) / report.weight)
         stops = not to_the_end and stands_still(course, patience)
         scoring += perf_counter() - now
         return stops

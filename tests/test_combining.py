@@ -272,7 +272,7 @@ def test_errors_call_models_by_plain_words():
     one_state = fastem.GaussianHMM(1)
     models = {
         "mixture": fastem.GaussianMixture(2, random_state=0).fit(X),
-        "posterior of mixtures": fastem.BayesianGaussianMixture(2, random_state=0).fit(X),
+        "posterior of mixtures": fastem.BayesianGaussianMixture(n_components=2).fit(X),
         "hidden Markov model": one_state.fit(sequences),
         "Kalman filter": fastem.KalmanFilter(n_dim_state=1).fit(sequences),
         "compound Dirichlet distribution": fastem.CompoundDirichlet().fit(counts),
