@@ -138,7 +138,7 @@ class Model(Protocol):
         """Raise ``ValueError`` unless ``other`` is a model of the same kind and size."""
 
     def _check_class(self, other, expected: type | None = None) -> None:
-        """Raise ``ValueError`` unless ``other`` is of the expected class; by default, of this one."""
+        """Raise ``ValueError`` unless ``other`` is of the expected class, by default of this."""
         if type(other) is not type(self) if expected is None else not isinstance(other, expected):
             theirs = getattr(other, "noun", type(other).__name__)
             raise ValueError(f"Models of different kinds: a {self.noun} and a {theirs}.")
