@@ -371,9 +371,7 @@ def test_what_is_fixed_on_the_way_stays(name):
 
 def test_other_sizes_on_the_way_are_refused_and_do_not_start_again():
     X = rows(400)
-    model, other = (
-        fastem.GaussianMixture(3, random_state=0).partial_fit(X[:50]) for _ in range(2)
-    )
+    model, other = (fastem.GaussianMixture(3, random_state=0).partial_fit(X[:50]) for _ in range(2))
     for first in range(50, 400, 50):
         model.set_params(n_components=4)
         with pytest.raises(ValueError, match="n_components is 4, and the model has 3 components"):
