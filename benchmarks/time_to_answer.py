@@ -30,6 +30,7 @@ digits, each a sequence of its eight rows of eight pixels.
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import math
 import warnings
@@ -186,7 +187,16 @@ class HMMTask:
         return model
 
     def fit(self, model):
-        return model.fit(self.train, self.lengths)
+        if model.implementation != "scaling":
+            return model.fit(self.train, self.lengths)
+        begin = copy.deepcopy(model)
+        try:
+            return model.fit(self.train, self.lengths)
+        except ValueError as error:
+            if "underflow" not in str(error):
+                raise
+            # What hmmlearn then advises: it takes longer.
+            return begin.set_params(implementation="log").fit(self.train, self.lengths)
 
     def learn(self, model, piece):
         part = self.train[8 * piece.start : 8 * piece.stop]

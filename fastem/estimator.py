@@ -23,7 +23,7 @@ from . import algebra, checks, drift
 from .data.batches import beginning, check_total, in_batches
 from .data.blocks import spread
 from .data.remote import Remote
-from .data.rows import Stream, Table, is_stream, readable
+from .data.rows import Stream, Table, are_finite, is_stream, readable
 from .data.sequences import Sequences
 from .exceptions import DriftError, LearningRateError, NotEnoughData
 from .learner import Learner, PredictingLearner
@@ -905,10 +905,10 @@ class Estimator(BaseEstimator):
     # Data ------------------------------------------------------------------------------------
 
     def _are_plain_rows(self, X, min_samples=1, *, reset=False, most=_FEW) -> bool:
-        """Whether ``X`` is a small array that scikit-learn's checks would return as it is.
+        """Whether ``X`` is an array that scikit-learn's checks would return as it is.
 
-        They take longer than a prediction for a few rows. Values are not looked at; with ``reset``
-        the columns are not either.
+        They take longer than a prediction for a few rows, and use one thread for many. Values are
+        not looked at; with ``reset`` the columns are not either.
         """
         is_plain = (
             type(X) is np.ndarray
@@ -1062,7 +1062,9 @@ class RowEstimator(DensityMixin, Estimator):
         return X
 
     def _check_table(self, X, sample_weight=None, *, reset, min_samples=1):
-        if self._are_plain_rows(X, min_samples, reset=reset) and np.isfinite(X).all():
+        if self._are_plain_rows(X, min_samples, reset=reset, most=np.inf) and are_finite(
+            X, self.n_jobs
+        ):
             if reset:
                 self._set_columns(X)
         else:
