@@ -182,7 +182,7 @@ def test_models_of_different_kinds_are_refused():
     model = case.model(case.hidden(rng), horizon=4)
     mixture = MixtureModel(case.family, np.full(3, 1 / 3), case.oracle.random(rng, 3))
     others = {
-        "a hidden Markov model and a MixtureModel": mixture,
+        "a hidden Markov model and a mixture": mixture,
         "different kinds: Gaussian": BY_NAME["spherical"].model(BY_NAME["spherical"].hidden(rng)),
         "different sizes: startprob": case.model(case.hidden(rng, 4)),
         "0 states are absorbing in one and 1": case.model(case.hidden(rng, absorbing=True)),
