@@ -904,7 +904,7 @@ class Estimator(BaseEstimator):
 
     # Data ------------------------------------------------------------------------------------
 
-    def _are_plain_rows(self, X, min_samples=1, *, reset=False, most=_FEW) -> bool:
+    def _are_plain_rows(self, X, min_samples=1, *, reset=False, most: float = _FEW) -> bool:
         """Whether ``X`` is an array that scikit-learn's checks would return as it is.
 
         They take longer than a prediction for a few rows, and use one thread for many. Values are
