@@ -413,8 +413,9 @@ def page(results) -> str:
         f"Medians over {n_starts} starts. Where a run ended at an optimum that is worse than the "
         'peer\'s, the next start was taken and its seconds were added: "1.4 runs" is the mean '
         f'number of runs, "{n_starts - 1} of {n_starts}" how many starts arrived at all, where not '
-        f"all did. Settings are the defaults, apart from the batches of the last two columns; a run of online learning "
-        f"had at most {_PASSES_OF_FEW} passes over digits and {_PASSES_OF_MANY} over Covtype."
+        "all did. Settings are the defaults, apart from the batches of the last two columns; a "
+        f"run of online learning had at most {_PASSES_OF_FEW} passes over digits and "
+        f"{_PASSES_OF_MANY} over Covtype."
     )
     return f"{table(head, rows)}\n\n{note}"
 
