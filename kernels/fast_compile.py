@@ -13,6 +13,7 @@ process, and one warning says so.
 """
 
 import contextlib
+import gc
 import hashlib
 import inspect
 import pickle
@@ -25,8 +26,10 @@ from numba import njit, types
 from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.compiler import Compiler
+from numba.core.datamodel.models import DataModel
 from numba.core.dispatcher import Dispatcher
 from numba.core.postproc import PostProcessor, VariableLifetime
+from numba.core.runtime.context import NRTContext
 from numba.core.transforms import canonicalize_cfg
 from numba.core.types.functions import BaseFunction
 
@@ -101,6 +104,10 @@ class _InnerCode(JITCodeLibrary):
 
     Numba would do all of this for every function, with all that it calls, at each level of calls.
     """
+
+    def _optimize_functions(self, module):
+        # Kernels are optimized as a whole, with what they call.
+        module.data_layout = self._codegen._data_layout
 
     def finalize(self):
         self._finalize_dynamic_globals()
@@ -190,11 +197,36 @@ def _quick_front_end():
         return
     types.Function.get_call_type = _remembered_call_type
     PostProcessor.run = _short_postprocessing
+    NRTContext._call_incref_decref = _count_references
     try:
-        yield
+        with _rare_collections():
+            yield
     finally:
         del types.Function.get_call_type
         PostProcessor.run = _postprocess
+        NRTContext._call_incref_decref = _count_all_references
+
+
+@contextlib.contextmanager
+def _rare_collections():
+    """Let Python look for garbage less often.
+
+    Numba makes many objects and little garbage; looking took a fifth of the time. What piles up
+    meanwhile are 30 MB.
+    """
+    before = gc.get_threshold()
+    raised = tuple(map(max, before, _THRESHOLDS))
+    if before[0] > 0:
+        gc.set_threshold(*raised)
+    try:
+        yield
+    finally:
+        if gc.get_threshold() == raised:
+            gc.set_threshold(*before)
+
+
+#: Objects that were made before Python looks at the youngest, and times until it looks at others.
+_THRESHOLDS = 20_000, 50, 100
 
 
 def _short_postprocessing(processor, emit_dels=False, extend_lifetimes=False):
@@ -214,6 +246,18 @@ def _short_postprocessing(processor, emit_dels=False, extend_lifetimes=False):
 
 
 _postprocess = PostProcessor.run
+
+
+def _count_references(counting, builder, kind, value, name):
+    """Count references to the memory of a value, if it can have any.
+
+    Numba takes every number and range to pieces to find out, and leaves the pieces to LLVM.
+    """
+    if counting._context.data_model_manager[kind].contains_nrt_meminfo():
+        _count_all_references(counting, builder, kind, value, name)
+
+
+_count_all_references = NRTContext._call_incref_decref
 
 
 def _remembered_call_type(function, context, arguments, keywords):
@@ -362,6 +406,7 @@ _METHODS = {
         "__init__": 3,
         "finalize": 1,
         "_get_module_for_linking": 1,
+        "_optimize_functions": 2,
         "_optimize_final_module": 1,
         "_finalize_final_module": 1,
         "_finalize_dynamic_globals": 1,
@@ -375,6 +420,8 @@ _METHODS = {
     BaseFunction: {"get_call_type": 4, "get_impl_key": 2},
     PostProcessor: {"run": 3, "_insert_var_dels": 2},
     VariableLifetime: {"__init__": 2},
+    NRTContext: {"_call_incref_decref": 5},
+    DataModel: {"contains_nrt_meminfo": 1},
     Dispatcher: {"get_call_template": 3, "get_overload": 2},
     FunctionCache: {"__init__": 2, "_index_key": 3, "save_overload": 3, "load_overload": 3},
     IndexDataCacheFile: {

@@ -2,9 +2,14 @@
 
 Kernels are serial and release the GIL; threads above them only ever add their results. They are
 cached on disk. Fast-math is limited to what keeps infinities and NaN meaningful: sums may be
-reassociated (so that they vectorize) and multiply-adds contracted. One trap remains:
-``np.isfinite(x)`` is computed from ``x - x``, which reassociation makes zero; compare with
-infinity instead.
+reassociated (so that they vectorize) and multiply-adds contracted. Two traps remain:
+
+- ``np.isfinite(x)`` is computed from ``x - x``, which reassociation makes zero; compare with
+  infinity instead.
+- A loop that adds up should not store into an array. Such a loop is compiled twice, with vectors
+  and without, and which of the two adds depends on how near to each other its arrays happen to lie:
+  the same fit would differ in its last bits from time to time. Store in one loop, add up in
+  another. The tests look for such loops in every kernel that they compile.
 
 This file uses numba's documented interface only. ``fast_compile`` uses its internals to compile
 faster; where this numba differs from what that file expects, or where the environment variable

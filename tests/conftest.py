@@ -4,6 +4,8 @@ import random
 import signal
 import threading
 
+import kernel_loops
+
 # Where a shell started the run in the background, interrupts are ignored, by processes that tests
 # start too.
 if (
@@ -11,6 +13,9 @@ if (
     and signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 ):
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+kernel_loops.watch()
 
 
 def pytest_addoption(parser):

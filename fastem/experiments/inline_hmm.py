@@ -77,9 +77,10 @@ def learn(rows, start, transitions, means, covariances, rho, where, t, beta, pat
                 highest = max(highest, log_density[k])
         total = 0.0
         for k in range(K):
-            ahead = 0.0
             for j in range(K):
                 came[j, k] = where[j] if n == 0 else where[j] * transitions[j, k]
+            ahead = 0.0
+            for j in range(K):
                 ahead += came[j, k]
             for j in range(K):
                 came[j, k] /= max(ahead, 1e-300)

@@ -116,9 +116,10 @@ def newton_step(gradient, curvatures, common, step):
     if not room > 0.0:
         return 0.0
     shift /= room
-    length = 0.0
     for j in range(gradient.shape[0]):
         step[j] = (gradient[j] + shift) / curvatures[j] if curvatures[j] > 0.0 else 0.0
+    length = 0.0
+    for j in range(gradient.shape[0]):
         length += step[j] * gradient[j]
     return length
 

@@ -114,11 +114,12 @@ def _maximize(family, mass, moments, fixed):
                 family.means[k, c] += shift
                 moments.first[k, c] = 0.0
         if not fixed[1]:
-            mean_variance = 0.0
             for c in range(n_columns):
                 family.variances[k, c] = moments.second[k, c] / mass[k]
-                mean_variance += family.variances[k, c] / n_columns
             if family.spherical:
+                mean_variance = 0.0
+                for c in range(n_columns):
+                    mean_variance += family.variances[k, c] / n_columns
                 for c in range(n_columns):
                     family.variances[k, c] = mean_variance
     return True
@@ -200,11 +201,11 @@ def _row_workspace(family, n_rows):
 @implements(base.row_log_density, DiagonalGaussian)
 def _row_log_density(family, x, workspace, k):
     within()
+    for c in range(x.shape[0]):
+        workspace.differences[k, c] = x[c] - family.means[k, c]
     s = 0.0
     for c in range(x.shape[0]):
-        d = x[c] - family.means[k, c]
-        workspace.differences[k, c] = d
-        y = family.scales[k, c] * d
+        y = family.scales[k, c] * workspace.differences[k, c]
         s += y * y
     return family.offsets[k] - s
 
@@ -213,14 +214,15 @@ def _row_log_density(family, x, workspace, k):
 def _move_to_row(family, workspace, k, r):
     within()
     n_columns = family.means.shape[1]
-    total = 0.0
     for c in range(n_columns):
         d = workspace.differences[k, c]
         variance = (1.0 - r) * (family.variances[k, c] + r * d * d) + r * family.blur
         family.means[k, c] += r * d
         family.variances[k, c] = variance
-        total += variance
     if family.spherical:
+        total = 0.0
+        for c in range(n_columns):
+            total += family.variances[k, c]
         for c in range(n_columns):
             family.variances[k, c] = total / n_columns
     return refresh_component(family, k)

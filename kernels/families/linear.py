@@ -242,22 +242,24 @@ def refresh_linear(family):
     apart()  # so that every kernel computes the same bits
     n_components, n_features = family.natural.shape
     for k in range(n_components):
-        offset = 0.0
         for p in range(n_features):
             x = family.parameters[k, p]
             family.expected[k, p] = x
+            if family.kind == BERNOULLI:
+                family.natural[k, p] = _log(x) - _log(1.0 - x)
+            elif family.kind == EXPONENTIAL:
+                family.natural[k, p] = -1.0 / max(x, _TINY)
+            else:
+                family.natural[k, p] = log_at_least(x, family.least)
+        offset = 0.0
+        for p in range(n_features):
+            x = family.parameters[k, p]
             if family.kind == POISSON:
-                natural = log_at_least(x, family.least)
                 offset -= x
             elif family.kind == BERNOULLI:
-                natural = _log(x) - _log(1.0 - x)
                 offset += _log(1.0 - x)
-            elif family.kind == MULTINOMIAL:
-                natural = log_at_least(x, family.least)
-            else:
-                natural = -1.0 / max(x, _TINY)
+            elif family.kind == EXPONENTIAL:
                 offset -= _log(x)
-            family.natural[k, p] = natural
         family.offsets[k] = offset
 
 

@@ -88,9 +88,10 @@ def backward_alone(chain, size, b, n_steps, last, beta):
     whole = size // 8 * 8
     now = np.empty(size)
     ahead = np.empty(size)
-    total = 0.0
     for k in range(size):
         now[k] = last[k]
+    total = 0.0
+    for k in range(size):
         total += last[k]
     for t in range(n_steps - 1, -1, -1):
         at = t * size

@@ -129,7 +129,6 @@ def given_scaled_forward(start, transitions, b, alpha, scales):
     n_steps, n = b.shape
     log_likelihood = 0.0
     for t in range(n_steps):
-        total = 0.0
         for j in range(n):
             alpha[t, j] = start[j] if t == 0 else 0.0
         if t > 0:
@@ -138,6 +137,8 @@ def given_scaled_forward(start, transitions, b, alpha, scales):
                     alpha[t, j] += alpha[t - 1, i] * transitions[i, j]
         for j in range(n):
             alpha[t, j] *= b[t, j]
+        total = 0.0
+        for j in range(n):
             total += alpha[t, j]
         if total < _LEAST_SCALE:
             return np.nan

@@ -56,9 +56,10 @@ def forward_alone(chain, size, b, n_steps, follows, alpha, totals):
     """
     first = 0
     if not follows:
-        total = 0.0
         for k in range(size):
             alpha[size + k] = chain.start[k] * b[k]
+        total = 0.0
+        for k in range(size):
             total += alpha[size + k]
         totals[1] = max(total, TINY)
         first = 1

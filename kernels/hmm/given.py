@@ -925,9 +925,10 @@ def sample_given(
             for k in range(n_states):
                 p[k] = np.exp(log_alpha[t, k] - top)
             for m in range(n_samples):
-                total = 0.0
                 for i in range(n_states):
                     weights[i] = p[i] if t == last else p[i] * backward[states[m, t + 1], i]
+                total = 0.0
+                for i in range(n_states):
                     total += weights[i]
                 if total < SMALL:
                     # What can be followed by that state is very unlikely so far.

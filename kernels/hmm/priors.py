@@ -123,12 +123,13 @@ def dirichlet_mode(counts, prior, row, keep_zeros):
             total += max(counts[j] + prior[j], 0.0)
     if not total > 0.0:
         return
-    again = 0.0
     for j in range(n):
         if row[j] > 0.0 or not keep_zeros:
             row[j] = max(counts[j] + prior[j], 0.0) / total
-            again += row[j]
     # The second time takes off what rounding left of the sum.
+    again = 0.0
+    for j in range(n):
+        again += row[j]
     for j in range(n):
         row[j] /= again
 

@@ -65,9 +65,10 @@ def iterate(
         if not (maximize(family, alive, statistics, fixed) and refresh(family)):
             return step, True
         if not fixed_weights:
-            share = 0.0
             for k in range(n_components):
                 weights[k] = max(mass[k] / everything, LEAST_SHARE)
+            share = 0.0
+            for k in range(n_components):
                 share += weights[k]
             for k in range(n_components):
                 weights[k] *= 1.0 / share

@@ -25,11 +25,12 @@ def revival(inertia, gained, observation, out):
     statistics of a component holds it where it is, so that a step still never raises the loss.
     """
     n_components = inertia.shape[0]
+    for k in range(n_components):
+        out[k] = 0.0
     remembered, new = 0.0, 0.0
     for k in range(n_components):
         remembered += inertia[k]
         new += gained[k]
-        out[k] = 0.0
     if remembered <= 0.0:
         return
     least = min(observation, LEAST_MEMORY * remembered / n_components)

@@ -40,9 +40,10 @@ def online_rows(rows, n_rows, rates, row_weights, weights, family):
         eta = rates[i]
         # In units of this row, as revival has it; hardly ever is there anything to revive.
         least = min(1.0 / row_weight, LEAST_MEMORY / (eta * n_components))
-        revived = 0.0
         for k in range(n_components):
             gamma[k] /= total
+        revived = 0.0
+        for k in range(n_components):
             if weights[k] < least * eta:
                 revived += max(0.0, min(least - weights[k] / eta, gamma[k] - weights[k]))
         everything = 1.0 / eta + 1.0 + revived
