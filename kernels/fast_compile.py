@@ -103,11 +103,9 @@ class _InnerCode(JITCodeLibrary):
     """Code that only other code calls: it is linked, optimized and made machine code there alone.
 
     Numba would do all of this for every function, with all that it calls, at each level of calls.
+    What LLVM does to one function at a time stays: it brings sums into an order that is then the
+    same in every kernel, whatever else is in it.
     """
-
-    def _optimize_functions(self, module):
-        # Kernels are optimized as a whole, with what they call.
-        module.data_layout = self._codegen._data_layout
 
     def finalize(self):
         self._finalize_dynamic_globals()
@@ -406,7 +404,6 @@ _METHODS = {
         "__init__": 3,
         "finalize": 1,
         "_get_module_for_linking": 1,
-        "_optimize_functions": 2,
         "_optimize_final_module": 1,
         "_finalize_final_module": 1,
         "_finalize_dynamic_globals": 1,

@@ -84,9 +84,10 @@ def filter_step(chain, family, x, started, log_p, probabilities):
         top = max(top, predicted[k])
     if top == -np.inf:
         return top
-    total = 0.0
     for k in range(n):
         probabilities[k] = np.exp(predicted[k] - top)
+    total = 0.0
+    for k in range(n):
         total += probabilities[k]
     for k in range(n):
         probabilities[k] /= total

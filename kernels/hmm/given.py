@@ -937,9 +937,10 @@ def sample_given(
                     for i in range(n_states):
                         weights[i] = log_alpha[t, i] + np.log(backward[j, i])
                         best = max(best, weights[i])
-                    total = 0.0
                     for i in range(n_states):
                         weights[i] = np.exp(weights[i] - best)
+                    total = 0.0
+                    for i in range(n_states):
                         total += weights[i]
                 states[m, t] = chosen(weights, n_states, total, uniforms[t, m])
         first = last + 1

@@ -32,9 +32,10 @@ def online_rows(rows, n_rows, rates, row_weights, weights, family):
         if not top > -np.inf:
             log_likelihood = -np.inf  # no component allows this row: nothing to learn from it
             continue
-        total = 0.0
         for k in range(n_components):
             gamma[k] = np.exp(gamma[k] - top)
+        total = 0.0
+        for k in range(n_components):
             total += gamma[k]
         log_likelihood += row_weight * (top + np.log(total))
         eta = rates[i]
