@@ -25,6 +25,8 @@ _LEAST_OBSERVATIONS = 4
 _SAMPLED, _SAMPLED_MOST = 32, 16
 _LEAST_NUMBERS = 10
 _PLACES = 64
+# Of a second sample a quarter is enough, if there are so many at each place.
+_QUARTER, _ENOUGH = 4, 16
 # A start is made of a few of so many times as many rows.
 _SPREAD_FROM = 4
 
@@ -72,9 +74,10 @@ class Blocks:
         """Two samples of the observations that have none in common, each as one table.
 
         Each is from up to 64 places, evenly spread, in case the data are sorted. Those of the
-        second are halfway between those of the first: neighbors may be alike. None if the data are
-        read anew in each pass or lie on other machines, or if a sample that has ten numbers for
-        each of ``n_parameters`` parameters would be more than a sixteenth of the data.
+        second are halfway between those of the first: neighbors may be alike. Two models are
+        only compared with it, and of a large one there is but a quarter. None if the data are read
+        anew in each pass or lie on other machines, or if a sample that has ten numbers for each of
+        ``n_parameters`` parameters would be more than a sixteenth of the data.
         """
         tables = self.tables
         if not isinstance(tables, list) or not all(hasattr(table, "joined") for table in tables):
@@ -89,10 +92,11 @@ class Blocks:
             wanted = round(rows / n_rows * len(table))
             places = max(1, min(_PLACES // len(tables), wanted))
             count = wanted // places
+            fewer = max(min(count, _ENOUGH), count // _QUARTER)
             starts = np.linspace(0, len(table), 2 * places, endpoint=False).astype(int)
             for first, second in starts.reshape(-1, 2) if count else ():
                 one.append(table.part(first, first + count))
-                other.append(table.part(second, second + count))
+                other.append(table.part(second, second + fewer))
         if not one:
             return None
         samples = one[0].joined(one), one[0].joined(other)
