@@ -201,11 +201,20 @@ def _row_workspace(family, n_rows):
 @implements(base.row_log_density, DiagonalGaussian)
 def _row_log_density(family, x, workspace, k):
     within()
-    for c in range(x.shape[0]):
-        workspace.differences[k, c] = x[c] - family.means[k, c]
-    s = 0.0
-    for c in range(x.shape[0]):
-        y = family.scales[k, c] * workspace.differences[k, c]
+    means, scales, differences = family.means[k], family.scales[k], workspace.differences[k]
+    n_columns = x.shape[0]
+    whole = n_columns // 8 * 8
+    squares = simd.splat8(0.0)
+    for c in range(0, whole, 8):
+        d = simd.load8(x, c) - simd.load8(means, c)
+        simd.store(differences, c, d)
+        y = simd.load8(scales, c) * d
+        squares = simd.fma(y, y, squares)
+    for c in range(whole, n_columns):
+        differences[c] = x[c] - means[c]
+    s = simd.total(squares)
+    for c in range(whole, n_columns):
+        y = scales[c] * differences[c]
         s += y * y
     return family.offsets[k] - s
 
