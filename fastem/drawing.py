@@ -18,8 +18,10 @@ from .kernels.normals import N_WORDS, standard_normals
 __all__ = ["MOST_WORDS", "check_drawable", "draw_documents", "draw_topics", "multivariate_normal",
            "standard_normal"]  # fmt: skip
 
-#: Fewer normal numbers are drawn by NumPy: a kernel would first have to be compiled or loaded.
-_FEW = 8192
+#: Fewer normal numbers are drawn by NumPy: a kernel would first have to be compiled or loaded, or,
+#: if it has been, would take as long.
+_FEW, _FEW_IF_LOADED = 8192, 2048
+_is_loaded = False
 
 #: The largest number of words that are drawn one by one at a time (128 megabytes).
 MOST_WORDS = 2**24
@@ -31,7 +33,7 @@ def standard_normal(rng, shape) -> np.ndarray:
     """Normal numbers, the next of this ``RandomState`` or ``Generator``."""
     n = int(np.prod(shape))
     # A subclass may draw otherwise.
-    if n < _FEW or type(rng) is not np.random.RandomState:
+    if n < (_FEW_IF_LOADED if _is_loaded else _FEW) or type(rng) is not np.random.RandomState:
         return rng.standard_normal(shape)
     # The generator that a RandomState has. NumPy documents no other way to it that is as quick.
     twister = getattr(rng, "_bit_generator", None)
@@ -93,6 +95,8 @@ def _kernel_draws_as_numpy() -> bool:
         return False
     found = np.empty(4096)
     standard_normals(key.copy(), position.value, found)
+    global _is_loaded
+    _is_loaded = True
     return np.array_equal(found, np.random.RandomState(twister).standard_normal(len(found)))
 
 
