@@ -209,8 +209,8 @@ def _quick_front_end():
 def _rare_collections():
     """Let Python look for garbage less often.
 
-    Numba makes many objects and little garbage; looking took a fifth of the time. What piles up
-    meanwhile are 30 MB.
+    Numba makes many objects and little garbage; looking took about a tenth of the time. What piles
+    up meanwhile are 30 MB.
     """
     before = gc.get_threshold()
     raised = tuple(map(max, before, _THRESHOLDS))

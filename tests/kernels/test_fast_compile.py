@@ -5,6 +5,7 @@ Compiled kernels on disk: no file there, and no lack of space, may stop a progra
 
 import contextlib
 import errno
+import gc
 import itertools
 import json
 import operator
@@ -17,6 +18,7 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
+from numba.core import caching
 
 from fastem import notices
 from fastem.kernels.options import WHY_PLAIN, helper, kernel
@@ -144,6 +146,39 @@ def test_numba_is_as_it_was_after_a_kernel_is_compiled():
         kernel(lambda x: x.no_such_attribute)(VALUES)
     assert fast_compile.PostProcessor.run is run_before
     assert "get_call_type" not in vars(numba.types.Function)
+
+
+@only_fast
+@pytest.mark.parametrize("thresholds", [(700, 10, 10), (90_000, 5, 200), (0, 10, 10)])
+def test_garbage_is_looked_for_as_before_after_a_kernel_is_compiled(thresholds):
+    count_before = fast_compile.NRTContext._call_incref_decref
+    before, seen = gc.get_threshold(), []
+
+    def note(*given):
+        seen.append(gc.get_threshold())
+        return count_before(*given)
+
+    fast_compile._count_all_references, kept = note, fast_compile._count_all_references
+    try:
+        gc.set_threshold(*thresholds)
+        fresh = kernel(total_of)
+        fresh._cache = caching.NullCache()  # what is on disk is not compiled
+        assert fresh(VALUES) == 10.0
+        assert gc.get_threshold() == thresholds
+        with pytest.raises(numba.TypingError):
+            kernel(lambda x: x.no_such_attribute)(VALUES)
+        assert gc.get_threshold() == thresholds
+    finally:
+        gc.set_threshold(*before)
+        fast_compile._count_all_references = kept
+        fast_compile.NRTContext._call_incref_decref = count_before
+    # Looking is rarer meanwhile, but for those who have turned it off.
+    assert seen
+    for now in seen:
+        if thresholds[0] == 0:
+            assert now == thresholds
+        else:
+            assert now[0] >= 20_000 and all(a >= b for a, b in zip(now, thresholds, strict=True))
 
 
 @only_fast
