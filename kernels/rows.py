@@ -43,6 +43,9 @@ BLOCK_ROWS = 256
 #: Rows are asked for so many rows before they are read, a line of the cache at a time.
 _AHEAD, _LINE = 32, 64
 
+#: How many elements more an array must have for ``on_a_line``.
+SPARE = 16
+
 
 def rows_of(array):
     """Describe a two-dimensional array of a readable type; the caller keeps it alive."""
@@ -111,6 +114,7 @@ def _loader(n_elements, result_type):
 
 load_one = _loader(1, types.float64)
 load_four = _loader(simd.LANES, simd.lanes)
+_load_eight = _loader(2 * simd.LANES, simd.lanes8)
 
 
 def _float_loader(llvm_type, result_type):
@@ -129,6 +133,9 @@ def _float_loader(llvm_type, result_type):
 
 _load_float = _float_loader(ir.FloatType(), types.float32)
 _load_four_floats = _float_loader(ir.VectorType(ir.FloatType(), simd.LANES), simd.four_floats)
+_load_sixteen_floats = _float_loader(
+    ir.VectorType(ir.FloatType(), 4 * simd.LANES), simd.Lanes(4 * simd.LANES, types.float32)
+)
 
 
 def one_for(block, address, code):
@@ -137,6 +144,10 @@ def one_for(block, address, code):
 
 def four_for(block, address, code):
     """As ``one_for``, for a vector of four neighbors."""
+
+
+def vector_for(block, address, code):
+    """As ``one_for``, for a vector of ``simd.count8(block)`` neighbors."""
 
 
 @overloaded(one_for)
@@ -151,6 +162,13 @@ def _four_for(block, address, code):
     if block.dtype == types.float32:
         return lambda block, address, code: _load_four_floats(address)
     return lambda block, address, code: load_four(address, code)
+
+
+@overloaded(vector_for)
+def _vector_for(block, address, code):
+    if block.dtype == types.float32:
+        return lambda block, address, code: _load_sixteen_floats(address)
+    return lambda block, address, code: _load_eight(address, code)
 
 
 @intrinsic
@@ -227,6 +245,24 @@ def read_row(rows, i, x):
         simd.store(x, c, load_four(row + rows.offsets[c], rows.code))
     for c in range(whole, n_columns):
         x[c] = load_one(row + rows.offsets[c], rows.code)
+
+
+@inlined
+def on_a_line(array, n):
+    """``n`` elements of an array that has ``SPARE`` more, from one that begins a cache line.
+
+    NumPy's arrays begin anywhere in a line, so that each vector of 64 bytes would lie in two of
+    them, and take two loads.
+    """
+    past = array.ctypes.data % _LINE
+    first = (_LINE - past) % _LINE // array.itemsize
+    return array[first : first + n]
+
+
+def empty_on_a_line(n):
+    """An array of ``n`` doubles that begins a cache line; not for kernels."""
+    room = np.empty(n + SPARE)
+    return on_a_line.py_func(room, n)
 
 
 @inlined

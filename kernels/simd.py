@@ -516,7 +516,7 @@ def total(typing_context, a):
 
 
 def _sums_of_eight(builder, vectors):
-    """A vector of the sums of the lanes of eight vectors of 8 or 16 floats.
+    """A vector of the sums of the lanes of eight vectors of 4, 8 or 16.
 
     Two vectors are folded into one, whose lanes are sums of both in turn, three times.
     """
@@ -531,6 +531,12 @@ def _sums_of_eight(builder, vectors):
     def fold(a, b, low, high):
         return builder.fadd(_shuffle(builder, a, b, *low), _shuffle(builder, a, b, *high))
 
+    if size == 4:
+        pairs = [
+            fold(vectors[i], vectors[i + 1], (0, 4, 2, 6), (1, 5, 3, 7)) for i in range(0, 8, 2)
+        ]
+        fours = [fold(pairs[i], pairs[i + 1], (0, 1, 4, 5), (2, 3, 6, 7)) for i in range(0, 4, 2)]
+        return _shuffle(builder, *fours, *range(8))
     pairs = [
         fold(vectors[i], vectors[i + 1], (0, 8, 2, 10, 4, 12, 6, 14), (1, 9, 3, 11, 5, 13, 7, 15))
         for i in range(0, 8, 2)
@@ -540,6 +546,18 @@ def _sums_of_eight(builder, vectors):
         for i in range(0, 4, 2)
     ]
     return fold(*fours, (0, 1, 2, 3, 8, 9, 10, 11), (4, 5, 6, 7, 12, 13, 14, 15))
+
+
+@intrinsic
+def totals(typing_context, a0, a1, a2, a3, a4, a5, a6, a7):
+    """The sums of the lanes of eight vectors, as one vector of eight."""
+    if not isinstance(a0, Lanes):
+        return None
+
+    def generate(context, builder, signature, arguments):
+        return _sums_of_eight(builder, arguments)
+
+    return Lanes(8, a0.element)(*[a0] * 8), generate
 
 
 @intrinsic

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-import numpy as np
+from ..kernels.rows import empty_on_a_line
 
 __all__ = ["MOST_ENTRIES", "large_enough", "workspace"]
 
@@ -16,7 +16,7 @@ def large_enough(arrays, n_entries, n_steps):
     """``arrays``, three of entries and two of steps, or new ones if these are too small."""
     if arrays and len(arrays[0]) >= n_entries and len(arrays[3]) >= n_steps:
         return arrays
-    return tuple(np.empty(n) for n in (n_entries, n_entries, n_entries, n_steps, n_steps))
+    return tuple(empty_on_a_line(n) for n in (n_entries, n_entries, n_entries, n_steps, n_steps))
 
 
 class _Workspace(threading.local):

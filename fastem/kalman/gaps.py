@@ -21,6 +21,7 @@ from ..kernels.kalman.gaps import (
 )
 from ..kernels.kalman.observation import COMPLETE
 from ..kernels.kalman.system import Workspace
+from ..kernels.rows import empty_on_a_line
 from ..parallel import in_order
 from ..statistics import Expectation
 from .sums import moments_of_sums
@@ -140,7 +141,7 @@ class Lanes:
         if space is None or space.longest < batch.n_steps:
             space = Workspace(self.model.packed, batch.n_steps)
         if len(y) < size:
-            y = _aligned(size)
+            y = empty_on_a_line(size)
         result = self._call(space, y, batch, group)
         self._spare.append((space, y))
         return result
@@ -282,10 +283,3 @@ def expect(model, table, sequences):
     statistics = sum(part[0] for part in found)
     log_likelihood = sum(part[1] for part in found)
     return Expectation(statistics / weight, log_likelihood / weight, weight), left
-
-
-def _aligned(size):
-    """An array that begins where a vector of eight does not cross two lines of the cache."""
-    room = np.empty(size + WIDTH)
-    skip = -(room.__array_interface__["data"][0] // room.itemsize) % WIDTH
-    return room[skip : skip + size]

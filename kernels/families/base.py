@@ -10,7 +10,12 @@ import numpy as np
 from numba import types
 
 from ..options import inlined, is_implemented, kernel, overloaded
-from ..rows import BLOCK_ROWS, GROUP
+from ..rows import BLOCK_ROWS, GROUP, SPARE, on_a_line, read_block
+
+#: Posteriors up to this add nothing to the sums of Gaussian components. A component lives on 1e-14
+#: of the mass, so that what they are left out of is larger by 1e46, and a row 1e15 deviations away
+#: would not show.
+NOTHING = 1e-60
 
 
 def columns_of(family):
@@ -45,15 +50,32 @@ def log_density(family, block, width, n, log_p, work):
     """``log_p[k, i] += log p(x_i | k)`` for the ``n`` rows of a block."""
 
 
-def likely_log_density(family, block, width, n, log_p, work):
-    """As ``log_density``, for components one of which is to be chosen by ``log_p`` alone.
-
-    Where a component's posterior is zero whatever it may be, ``log_p`` may stay above the truth.
-    """
-
-
 def accumulate(family, block, width, n, gamma, statistics, work):
     """``statistics += Σ_i γ_ki φ(x_i)`` for the ``n`` rows of a block."""
+
+
+# Mixtures, where a row belongs to one component or a few, and what is far away need not be known.
+# A family that gains by it lays out a block in its own way, for these functions alone.
+
+
+def work_size(family):
+    """How many numbers of ``work`` are kept from one of the functions below to the next."""
+
+
+def prepare(family, work):
+    """Before blocks: put into ``work`` what serves all of them."""
+
+
+def read_rows(family, rows, first, n, block, width, work):
+    """Copy rows into a block."""
+
+
+def likely_log_density(family, block, width, n, log_p, work, gap):
+    """As ``log_density``, or -inf for a component that is less likely by ``gap`` than another."""
+
+
+def accumulate_likely(family, block, width, n, gamma, statistics, work):
+    """As ``accumulate``."""
 
 
 def horizon_of(family, total, statistics):
@@ -150,20 +172,32 @@ def _scale(statistics, factor):
     return implementation
 
 
-@overloaded(numbers, strict=False)
-def _numbers(family, n):
-    if is_implemented(numbers, family):
-        return None
-    return lambda family, n: np.empty(n)
+def _otherwise(generic, implementation):
+    """Define ``generic`` for families that do not implement it."""
+
+    @overloaded(generic, strict=False)
+    def choose(family, *rest):
+        return None if is_implemented(generic, family) else implementation
 
 
-@overloaded(likely_log_density, strict=False)
-def _likely_log_density(family, block, width, n, log_p, work):
-    if is_implemented(likely_log_density, family):
-        return None
-    return lambda family, block, width, n, log_p, work: log_density(
-        family, block, width, n, log_p, work
-    )
+def _read_rows(family, rows, first, n, block, width, work):
+    read_block(rows, first, n, block, width)
+
+
+def _likely_log_density(family, block, width, n, log_p, work, gap):
+    log_density(family, block, width, n, log_p, work)
+
+
+def _accumulate_likely(family, block, width, n, gamma, statistics, work):
+    accumulate(family, block, width, n, gamma, statistics, work)
+
+
+_otherwise(numbers, lambda family, n: on_a_line(np.empty(n + SPARE), n))
+_otherwise(read_rows, _read_rows)
+_otherwise(work_size, lambda family: 0)
+_otherwise(prepare, lambda family, work: None)
+_otherwise(likely_log_density, _likely_log_density)
+_otherwise(accumulate_likely, _accumulate_likely)
 
 
 @kernel

@@ -7,8 +7,8 @@ from collections import namedtuple
 
 import numpy as np
 
-from .. import simd
-from ..options import apart, implements, kernel, within
+from .. import simd, wide_rows
+from ..options import apart, implements, inlined, kernel, within
 from ..products import (
     add_chosen_moments,
     add_moments,
@@ -17,9 +17,10 @@ from ..products import (
     lay_rows,
     subtract_distances,
 )
-from ..rows import BLOCK_ROWS, GROUP, whole_vectors
+from ..rows import BLOCK_ROWS, GROUP, SPARE, on_a_line, read_block, whole_vectors
 from . import base
-from .gaussian_full import HALF_LOG_2PI, NOTHING
+from .base import NOTHING
+from .gaussian_full import GAP_OF_FLOATS, HALF_LOG_2PI
 
 #: means, variances (K, D); scales (K, D), 1/√(2 v), in the type that rows are computed in; offsets
 #: (K,); spherical, whether a component has one variance for all columns; blur as for full ones.
@@ -27,6 +28,9 @@ DiagonalGaussian = namedtuple("DiagonalGaussian", "means variances scales offset
 
 #: first, second (K, D): Σ γ (x - m) and Σ γ (x - m)².
 DiagonalMoments = namedtuple("DiagonalMoments", "first second")
+
+#: Mixtures of more columns than this have blocks of rows: see below.
+WIDE = 256
 
 #: No variance is smaller: the smallest number that has all its digits.
 _TINY = 2.2250738585072014e-308
@@ -39,22 +43,30 @@ def _columns_of(family):
 
 @implements(base.block_rows, DiagonalGaussian)
 def _block_rows(family):
-    return 2 * BLOCK_ROWS // GROUP * simd.count8(family.scales)
+    vectors = simd.count8(family.scales) // GROUP
+    n_columns = family.means.shape[1]
+    if n_columns > WIDE:
+        return wide_rows.rows_in_block(n_columns) * vectors
+    return 2 * BLOCK_ROWS * vectors
 
 
 @implements(base.numbers, DiagonalGaussian)
 def _numbers(family, n):
-    return np.empty(n, dtype=family.scales.dtype)
+    return on_a_line(np.empty(n + SPARE, dtype=family.scales.dtype), n)
+
+
+@kernel
+def _add_offsets(family, n, log_p):
+    for k in range(family.means.shape[0]):
+        offset = simd.number(family.offsets[k], log_p)
+        for i in range(n):
+            log_p[k, i] += offset
 
 
 @implements(base.log_density, DiagonalGaussian)
 def _log_density(family, block, width, n, log_p, work):
-    n_components = family.means.shape[0]
     filled = whole_vectors(n, block)
-    for k in range(n_components):
-        offset = simd.number(family.offsets[k], log_p)
-        for i in range(filled):
-            log_p[k, i] += offset
+    _add_offsets(family, filled, log_p)
     subtract_distances(block, width, filled, family.means, family.scales, log_p.reshape(-1))
 
 
@@ -85,6 +97,91 @@ def _accumulate(family, block, width, n, gamma, moments, work):
         add_moments(
             block, width, filled, weights, totals, family.means, moments.first, moments.second
         )
+    _add_blur(family, totals, moments)
+
+
+# Mixtures of wide rows. As long as most components can be left out for most rows, blocks have one
+# row after another (``wide_rows``), and otherwise one column after another, as narrow rows have.
+
+#: Places in ``work``: whether the block has rows, whether the next one is to have them, standards.
+_HAS_ROWS, _WANTS_ROWS, _STANDARDS = 0, 1, 16
+
+
+@inlined
+def _stride(family, block):
+    return wide_rows.stride_of(family.means.shape[1], block)
+
+
+@implements(base.work_size, DiagonalGaussian)
+def _work_size(family):
+    n_components, n_columns = family.means.shape
+    size = wide_rows.standards_size(n_components, _stride(family, family.scales))
+    return _STANDARDS + size if n_columns > WIDE else 0
+
+
+@implements(base.prepare, DiagonalGaussian)
+def _prepare(family, work):
+    if family.means.shape[1] > WIDE:
+        work[_WANTS_ROWS] = 1.0
+        stride = _stride(family, work)
+        wide_rows.set_standards(family.means, family.scales, stride, work[_STANDARDS:])
+
+
+@implements(base.read_rows, DiagonalGaussian)
+def _read_rows(family, rows, first, n, block, width, work):
+    if family.means.shape[1] > WIDE:
+        work[_HAS_ROWS] = work[_WANTS_ROWS]
+        if work[_HAS_ROWS] > 0.0:
+            wide_rows.read_wide_rows(rows, first, n, block, _stride(family, block))
+            return
+    read_block(rows, first, n, block, width)
+
+
+@implements(base.likely_log_density, DiagonalGaussian)
+def _likely_log_density(family, block, width, n, log_p, work, gap):
+    n_components, n_columns = family.means.shape
+    if n_columns <= WIDE or not work[_HAS_ROWS] > 0.0:
+        base.log_density(family, block, width, n, log_p, work)
+        return
+    filled = whole_vectors(n, block)
+    _add_offsets(family, filled, log_p)
+    if simd.count(block) > simd.LANES:
+        gap = min(gap, GAP_OF_FLOATS)
+    if not wide_rows.subtract_likely_distances(
+        block, _stride(family, block), width, filled, n_components, work[_STANDARDS:], gap,
+        log_p.reshape(-1),
+    ):  # fmt: skip
+        work[_WANTS_ROWS] = 0.0
+
+
+@implements(base.accumulate_likely, DiagonalGaussian)
+def _accumulate_likely(family, block, width, n, gamma, moments, work):
+    n_components, n_columns = family.means.shape
+    if n_columns <= WIDE:
+        base.accumulate(family, block, width, n, gamma, moments, work)
+        return
+    if not work[_HAS_ROWS] > 0.0:
+        rest = work[_STANDARDS + wide_rows.standards_size(n_components, _stride(family, block)) :]
+        base.accumulate(family, block, width, n, gamma, moments, rest)
+        return
+    filled = whole_vectors(n, block)
+    weights = gamma.reshape(-1)
+    totals = np.zeros(n_components)
+    n_chosen = add_sums(weights, width, filled, n_components, NOTHING, totals)
+    places = np.empty(n_chosen + 8, dtype=np.int32)
+    starts = np.empty(n_components + 1, dtype=np.int64)
+    choose(weights, width, filled, n_components, NOTHING, places, starts)
+    wide_rows.add_wide_moments(
+        block, _stride(family, block), places, starts, weights, width, totals,
+        family.means, moments.first, moments.second,
+    )  # fmt: skip
+    _add_blur(family, totals, moments)
+
+
+@kernel
+def _add_blur(family, totals, moments):
+    """The second moments of the noise that each row is taken to carry."""
+    n_components, n_columns = family.means.shape
     for k in range(n_components):
         for c in range(n_columns):
             moments.second[k, c] += family.blur * totals[k]

@@ -12,8 +12,9 @@ from .. import simd
 from ..cholesky import covariance_from_factor, inverse_factor
 from ..options import apart, implements, inlined, kernel, within
 from ..products import PANEL, add_products, subtract_half_norms
-from ..rows import BLOCK_ROWS, GROUP, whole_vectors
+from ..rows import BLOCK_ROWS, GROUP, SPARE, on_a_line, whole_vectors
 from . import base
+from .base import NOTHING
 from .gaussian_plane import PLANE, add_moments_in_plane, subtract_half_norms_in_plane
 
 #: means (K, D); covariances (K, D, D); factors (K, E·E), the rows of P, E = D rounded up to 4, in
@@ -28,12 +29,8 @@ FullMoments = namedtuple("FullMoments", "first second")
 
 SLICE_GROUPS = 32  # groups of rows of data in one product for the scatter
 WIDE = 128  # rows with more columns usually belong to one component alone
-# A component whose log-density is lower by this has the posterior zero.
-NEGLIGIBLE = 710.0
-NEGLIGIBLE_SINGLE = 56.0
-# Posteriors up to this add nothing to a scatter. A component lives on 1e-14 of the mass, so that
-# what they are left out of is larger by 1e46, and a row 1e15 deviations away would not show.
-NOTHING = 1e-60
+# In float32 a component whose log-density is lower by this has the posterior zero.
+GAP_OF_FLOATS = 56.0
 HALF_LOG_2PI = 0.9189385332046727
 
 
@@ -137,7 +134,7 @@ def _block_rows(family):
 
 @implements(base.numbers, FullGaussian)
 def _numbers(family, n):
-    return np.empty(n, dtype=family.factors.dtype)
+    return on_a_line(np.empty(n + SPARE, dtype=family.factors.dtype), n)
 
 
 @implements(base.log_density, FullGaussian)
@@ -176,12 +173,12 @@ def gather_differences(block, width, mean, chosen, n_chosen, out):
 
 
 @implements(base.likely_log_density, FullGaussian)
-def _likely_log_density(family, block, width, n, log_p, work):
+def _likely_log_density(family, block, width, n, log_p, work, gap):
     """The density of wide rows, given up for a component as soon as another is sure to win.
 
     ``‖P (x - m)‖²`` is a sum over rows of ``P``, and a row costs as much as it is long: half of
     them cost a quarter. With these the likeliest component is guessed and its density completed;
-    of the others only those are, whose posterior may still be more than zero.
+    of the others only those are that may still be within ``gap`` of it.
     """
     n_components, n_columns = family.means.shape
     size = padded(n_columns)
@@ -206,7 +203,8 @@ def _likely_log_density(family, block, width, n, log_p, work):
         least[i] = -np.inf
     chosen = np.empty(filled, dtype=np.int64)
     rest = np.empty(filled, dtype=log_p.dtype)
-    negligible = NEGLIGIBLE if simd.count(block) == simd.LANES else NEGLIGIBLE_SINGLE
+    if simd.count(block) > simd.LANES:
+        gap = min(gap, GAP_OF_FLOATS)
     for turn in range(2):
         for k in range(n_components):
             n_chosen = 0
@@ -214,7 +212,9 @@ def _likely_log_density(family, block, width, n, log_p, work):
                 if turn == 0:
                     wanted = guess[i] == k
                 else:
-                    wanted = guess[i] != k and log_p[k, i] > least[i] - negligible
+                    wanted = guess[i] != k and log_p[k, i] > least[i] - gap
+                    if not wanted and guess[i] != k:
+                        log_p[k, i] = -np.inf
                 if wanted:
                     chosen[n_chosen] = i
                     n_chosen += 1

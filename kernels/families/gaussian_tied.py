@@ -16,7 +16,7 @@ from .. import simd
 from ..cholesky import inverse_factor
 from ..options import apart, implements, kernel
 from ..products import add_cross_products, add_products, subtract_distances, whiten
-from ..rows import BLOCK_ROWS, GROUP, whole_vectors
+from ..rows import BLOCK_ROWS, GROUP, SPARE, on_a_line, whole_vectors
 from . import base
 from .gaussian_full import add_completed, center, complete_row, factor_offset, padded
 
@@ -42,7 +42,7 @@ def _block_rows(family):
 
 @implements(base.numbers, TiedGaussian)
 def _numbers(family, n):
-    return np.empty(n, dtype=family.factor.dtype)
+    return on_a_line(np.empty(n + SPARE, dtype=family.factor.dtype), n)
 
 
 @implements(base.log_density, TiedGaussian)

@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import simd
 from ..options import apart, helper, kernel
+from ..rows import SPARE, on_a_line
 from ..small_matrices import add_columns, clear, set_columns
 from .filter import filter_covariances, filter_means
 from .lanes import MOST, add_rows, block_size, lanes_outer, smooth_lanes
@@ -174,7 +175,8 @@ def smooth_chunks(x, w, X, start, first, index, warm_up, length, width, rounds, 
     """Add the statistics of the chunks from step ``first`` on; returns their log-likelihood."""
     apart()
     n_steps = length + 2 * warm_up
-    y = np.empty(block_size(w, n_steps, width))
+    size = block_size(w, n_steps, width)
+    y = on_a_line(np.empty(size + SPARE), size)
     order = np.arange(width)
     starts = np.empty(width, np.int64)
     likelihoods = np.empty(width)

@@ -7,6 +7,7 @@ so that nothing far from the origin loses digits; Python makes moments about the
 import numpy as np
 
 from ..options import apart, helper, kernel, only_with
+from ..rows import SPARE, on_a_line
 from ..small_matrices import add_outer, add_vector, copy
 from .filter import filter_covariances, filter_means
 from .lanes import LEAST, MOST, add_lanes, block_size, lanes_for, log_determinants, smooth_lanes
@@ -174,7 +175,7 @@ def expect(
         if width > 0:
             size = block_size(w, n_steps, width)
             if y.shape[0] < size:
-                y = np.empty(size)
+                y = on_a_line(np.empty(size + SPARE), size)
             smooth_lanes(
                 x, w, X, starts, order, i, width, n_steps, 0, n_steps, index, center, y,
                 lane_likelihoods,

@@ -9,10 +9,25 @@ from numba import types
 
 from .. import simd
 from ..families import base as families
-from ..families.base import accumulate, add_own, block_rows, likely_log_density, lowest, numbers
+from ..families.base import (
+    NOTHING,
+    accumulate_likely,
+    add_own,
+    block_rows,
+    likely_log_density,
+    lowest,
+    numbers,
+    prepare,
+    read_rows,
+    work_size,
+)
 from ..options import inlined, kernel, overloaded
 from ..products import add_sums, are_above
-from ..rows import GROUP, read_block, whole_vectors, width_for
+from ..rows import GROUP, whole_vectors, width_for
+
+#: A component that is less likely by this adds nothing to a sum over rows (``NOTHING``), and one
+#: that is less likely by the second has a posterior that is zero in float64.
+GAP, NO_GAP = -np.log(NOTHING), 710.0
 
 
 def _extremes(log_p):
@@ -57,22 +72,27 @@ def workspace(family, n_components, n_columns, n_rows):
     """Buffers for blocks of at most ``n_rows``: rows of a block, block, work, gamma, log_total."""
     size = max(min(block_rows(family), n_rows), 1)
     width = width_for(size, numbers(family, 0))
-    block = numbers(family, n_columns * width)
-    work = numbers(family, 2 * (n_columns + 4) * width)
+    # A row of a block may end with a vector that is not full.
+    block = numbers(family, (n_columns + simd.count8(numbers(family, 0))) * width)
+    work = numbers(family, 2 * (n_columns + 4) * width + work_size(family))
     gamma = numbers(family, n_components * width).reshape(n_components, width)
     return size, block, work, gamma, numbers(family, width)
 
 
 @inlined
-def posterior(rows, first, n, log_weights, family, space):
-    """Fill gamma and log_total of the workspace for ``n`` rows."""
+def posterior(rows, first, n, log_weights, family, space, gap=GAP):
+    """Fill gamma and log_total of the workspace for ``n`` rows.
+
+    The workspace is prepared. A component that is less likely by ``gap`` than another has the
+    posterior zero.
+    """
     _, block, work, gamma, log_total = space
     n_components, width = gamma.shape
-    read_block(rows, first, n, block, width)
+    read_rows(family, rows, first, n, block, width, work)
     for k in range(n_components):
         for i in range(whole_vectors(n, block)):
             gamma[k, i] = log_weights[k]
-    likely_log_density(family, block, width, n, gamma, work)
+    likely_log_density(family, block, width, n, gamma, work, gap)
     normalize(gamma.reshape(-1), n_components, width, n, log_total)
 
 
@@ -106,7 +126,7 @@ def absorb(first, n, row_weights, family, mass, statistics, space):
         for i in range(n, filled):
             gamma[k, i] = 0.0
     add_sums(gamma.reshape(-1), width, filled, n_components, 0.0, mass)
-    accumulate(family, block, width, n, gamma, statistics, work)
+    accumulate_likely(family, block, width, n, gamma, statistics, work)
     return simd.total(log_likelihood) if within else np.nan
 
 
@@ -118,6 +138,7 @@ def expect(rows, start, stop, row_weights, log_weights, family, mass, statistics
     counts once.
     """
     space = workspace(family, log_weights.shape[0], rows.offsets.shape[0], stop - start)
+    prepare(family, space[2])
     log_likelihood = 0.0
     for first in range(start, stop, space[0]):
         n = min(space[0], stop - first)
@@ -129,10 +150,10 @@ def expect(rows, start, stop, row_weights, log_weights, family, mass, statistics
 
 
 @inlined
-def take_given(rows, first, n, given, space):
+def take_given(rows, first, n, given, family, space):
     """As ``posterior``, for posteriors that are given, (all rows, K), and no likelihood."""
-    _, block, _, gamma, log_total = space
-    read_block(rows, first, n, block, gamma.shape[1])
+    _, block, work, gamma, log_total = space
+    read_rows(family, rows, first, n, block, gamma.shape[1], work)
     for i in range(n):
         log_total[i] = 0.0
         for k in range(gamma.shape[0]):
@@ -143,9 +164,10 @@ def take_given(rows, first, n, given, space):
 def expect_given(rows, n_rows, row_weights, given, family, mass, statistics):
     """Add the statistics of the first rows, whose posteriors are given, (n_rows, K)."""
     space = workspace(family, given.shape[1], rows.offsets.shape[0], n_rows)
+    prepare(family, space[2])
     for first in range(0, n_rows, space[0]):
         n = min(space[0], n_rows - first)
-        take_given(rows, first, n, given, space)
+        take_given(rows, first, n, given, family, space)
         absorb(first, n, row_weights, family, mass, statistics, space)
 
 
@@ -158,11 +180,12 @@ def infer(rows, start, stop, log_weights, family, log_totals, posteriors, labels
     """
     n_components = log_weights.shape[0]
     space = workspace(family, n_components, rows.offsets.shape[0], stop - start)
-    _, _, _, gamma, log_total = space
+    _, _, work, gamma, log_total = space
+    prepare(family, work)
     within = True
     for first in range(start, stop, space[0]):
         n = min(space[0], stop - first)
-        posterior(rows, first, n, log_weights, family, space)
+        posterior(rows, first, n, log_weights, family, space, NO_GAP)
         for i in range(n):
             within = within and log_total[i] >= lowest(log_total)
         if log_totals.shape[0] > 0:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..families.base import maximize, refresh, scale
+from ..families.base import maximize, prepare, refresh, scale
 from ..options import kernel
 from .expectation import absorb, posterior, take_given, workspace
 from .online import LEAST_SHARE
@@ -39,10 +39,11 @@ def iterate(
             mass[k] = 0.0
             log_weights[k] = np.log(weights[k])
         log_likelihood = log_base
+        prepare(family, space[2])
         for first in range(0, n_rows, size):
             n = min(size, n_rows - first)
             if is_given:
-                take_given(rows, first, n, given, space)
+                take_given(rows, first, n, given, family, space)
             else:
                 posterior(rows, first, n, log_weights, family, space)
             log_likelihood += absorb(first, n, row_weights, family, mass, statistics, space)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..families.base import add_own, horizon_of, maximize, refresh, scale
+from ..families.base import add_own, horizon_of, maximize, prepare, refresh, scale
 from ..options import apart, helper, kernel
 from .expectation import absorb, posterior, workspace
 
@@ -94,6 +94,7 @@ def online(
             inertia[k] = mass[k] if keep else weights[k] * (total / eta)
             gained[k] = -mass[k]
         log_weights = np.log(weights)
+        prepare(family, space[2])
         for first in range(start, stop, size):
             n = min(size, stop - first)
             posterior(rows, first, n, log_weights, family, space)

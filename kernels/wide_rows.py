@@ -1,0 +1,362 @@
+"""Rows of many columns, one after another: which components are near, and moments.
+
+Here ``block[i * stride + c]`` is column ``c`` of row ``i``, as the user has it; behind the last
+column are zeros up to whole vectors. A row is then left out wherever a component has no part in
+it, which with many columns is nearly everywhere, and nothing needs to be transposed. Four rows at
+a time share what is loaded of a component, and no addition waits for the one before.
+"""
+
+import numpy as np
+from numba import types
+
+from . import simd
+from .options import apart, helper, inlined, kernel, overloaded
+from .products import add_moved
+from .rows import check_rows, one_for, vector_for, whole_vectors
+
+#: The numbers of a block, so that it stays in the cache near the core with what is done to it.
+_BLOCK, _LEAST_ROWS, _MOST_ROWS = 262_144, 16, 256
+
+#: Vectors of a row that are taken at a time.
+_PANEL = 64
+
+#: Parts of the vectors of a row: every eighth, the eighth between these, the quarter, the half.
+_PARTS = ((0, 8), (4, 8), (2, 4), (1, 2))
+
+
+@inlined
+def stride_of(n_columns, block):
+    """The distance between rows: the columns in whole vectors."""
+    vector = simd.count_register(block)
+    return (n_columns + vector - 1) // vector * vector
+
+
+@inlined
+def rows_in_block(n_columns):
+    """How many rows of so many columns a block should have."""
+    rows = _BLOCK // n_columns // _LEAST_ROWS * _LEAST_ROWS
+    return max(_LEAST_ROWS, min(_MOST_ROWS, rows))
+
+
+@kernel
+def read_wide_rows(rows, first, n, block, stride):
+    """Copy rows ``first .. first + n - 1`` into ``block``; the last group is filled with zeros."""
+    check_rows(rows, first, first + n - 1)
+    n_columns, code = rows.offsets.shape[0], rows.code
+    vector = simd.count8(block)
+    whole = n_columns // vector * vector if rows.contiguous else 0
+    size = rows.offsets[1] - rows.offsets[0]
+    for i in range(n):
+        row = rows.address + (first + i) * rows.row_stride
+        to = i * stride
+        for c in range(0, whole, vector):
+            simd.store(block, to + c, vector_for(block, row + c * size, code))
+        for c in range(whole, n_columns):
+            block[to + c] = one_for(block, row + rows.offsets[c], code)
+        for c in range(n_columns, stride):
+            block[to + c] = 0.0
+    for j in range(n * stride, whole_vectors(n, block) * stride):
+        block[j] = 0.0
+
+
+# Distances to components with independent columns -------------------------------------------
+
+
+@inlined
+def standards_size(n_components, stride):
+    """How many numbers ``set_standards`` writes."""
+    return 3 * n_components * stride
+
+
+@kernel
+def set_standards(means, scales, stride, out):
+    """For each component the rows m, s and r with ``s (x - m) + r = scale (x - mean)``.
+
+    The mean is that of the type of the rows, and r makes up for what it lacks of the double.
+    """
+    n_components, n_columns = means.shape
+    for k in range(n_components):
+        at = 3 * k * stride
+        for c in range(n_columns):
+            m, s = simd.number(means[k, c], out), simd.number(scales[k, c], out)
+            out[at + c] = m
+            out[at + stride + c] = s
+            out[at + 2 * stride + c] = -(s * simd.number(means[k, c] - m, out))
+        for part in range(3):
+            for c in range(at + part * stride + n_columns, at + (part + 1) * stride):
+                out[c] = 0.0
+
+
+@helper
+def _set_order(stride, order, ends):
+    """The columns where vectors begin, part after part: each is spread over the whole row."""
+    apart()
+    vector = stride // order.shape[0]
+    n = 0
+    ends[0] = 0
+    for part in range(4):
+        first, step = _PARTS[part]
+        for v in range(first, order.shape[0], step):
+            order[n] = v * vector
+            n += 1
+        ends[part + 1] = n
+
+
+@inlined
+def _standardized(x, at, m, s, r):
+    return simd.fma(s, simd.load_register(x, at) - m, r)
+
+
+@helper
+def _subtract_from_all(x, stride, n, n_components, standards, order, first, last, out, width):
+    """``out[k * width + i] -= Σ (s_k (x_i - m_k) + r_k)²`` over vectors of the order, for all.
+
+    Eight rows at a time; a few vectors of them stay in the nearest cache for all components.
+    """
+    apart()
+    for panel in range(first, last, _PANEL):
+        end = min(panel + _PANEL, last)
+        for i in range(0, n, 8):
+            i0 = i * stride
+            i1, i2, i3 = i0 + stride, i0 + 2 * stride, i0 + 3 * stride
+            i4, i5, i6, i7 = i0 + 4 * stride, i1 + 4 * stride, i2 + 4 * stride, i3 + 4 * stride
+            for k in range(n_components):
+                m_at = 3 * k * stride
+                s_at = m_at + stride
+                r_at = s_at + stride
+                a0 = simd.splat_register(simd.number(0.0, x))
+                a1 = a0
+                a2 = a0
+                a3 = a0
+                a4 = a0
+                a5 = a0
+                a6 = a0
+                a7 = a0
+                for j in range(panel, end):
+                    c = order[j]
+                    m = simd.load_register(standards, m_at + c)
+                    s = simd.load_register(standards, s_at + c)
+                    r = simd.load_register(standards, r_at + c)
+                    y = _standardized(x, i0 + c, m, s, r)
+                    a0 = simd.fma(y, y, a0)
+                    y = _standardized(x, i1 + c, m, s, r)
+                    a1 = simd.fma(y, y, a1)
+                    y = _standardized(x, i2 + c, m, s, r)
+                    a2 = simd.fma(y, y, a2)
+                    y = _standardized(x, i3 + c, m, s, r)
+                    a3 = simd.fma(y, y, a3)
+                    y = _standardized(x, i4 + c, m, s, r)
+                    a4 = simd.fma(y, y, a4)
+                    y = _standardized(x, i5 + c, m, s, r)
+                    a5 = simd.fma(y, y, a5)
+                    y = _standardized(x, i6 + c, m, s, r)
+                    a6 = simd.fma(y, y, a6)
+                    y = _standardized(x, i7 + c, m, s, r)
+                    a7 = simd.fma(y, y, a7)
+                to = k * width + i
+                distances = simd.totals(a0, a1, a2, a3, a4, a5, a6, a7)
+                simd.store(out, to, simd.load_eight(out, to) - distances)
+
+
+@inlined
+def _four_distances(x, i0, i1, i2, i3, standards, m_at, stride, order, first, last):
+    """Those of the rows that begin there, in vectors ``first .. last - 1`` of the order."""
+    a0 = simd.splat_register(simd.number(0.0, x))
+    a1 = a0
+    a2 = a0
+    a3 = a0
+    s_at = m_at + stride
+    r_at = s_at + stride
+    for j in range(first, last):
+        c = order[j]
+        m = simd.load_register(standards, m_at + c)
+        s = simd.load_register(standards, s_at + c)
+        r = simd.load_register(standards, r_at + c)
+        y = _standardized(x, i0 + c, m, s, r)
+        a0 = simd.fma(y, y, a0)
+        y = _standardized(x, i1 + c, m, s, r)
+        a1 = simd.fma(y, y, a1)
+        y = _standardized(x, i2 + c, m, s, r)
+        a2 = simd.fma(y, y, a2)
+        y = _standardized(x, i3 + c, m, s, r)
+        a3 = simd.fma(y, y, a3)
+    return simd.total(a0), simd.total(a1), simd.total(a2), simd.total(a3)
+
+
+@helper
+def _subtract(x, stride, places, n, standards, k, order, first, last, out, to):
+    """``out[to + i] -= Σ (s (x_i - m) + r)²`` of component k, in a part, for rows in ``places``."""
+    apart()
+    for j in range(0, n, 4):
+        # Four rows that are fewer repeat the last one, and store the same number again.
+        p0 = places[j]
+        p1 = places[min(j + 1, n - 1)]
+        p2 = places[min(j + 2, n - 1)]
+        p3 = places[min(j + 3, n - 1)]
+        q0, q1, q2, q3 = _four_distances(
+            x, p0 * stride, p1 * stride, p2 * stride, p3 * stride,
+            standards, 3 * k * stride, stride, order, first, last,
+        )  # fmt: skip
+        q0 = out[to + p0] - q0
+        q1 = out[to + p1] - q1
+        q2 = out[to + p2] - q2
+        q3 = out[to + p3] - q3
+        out[to + p0] = q0
+        out[to + p1] = q1
+        out[to + p2] = q2
+        out[to + p3] = q3
+
+
+def _lowest(x):
+    """The lowest number of the type of an array."""
+
+
+@overloaded(_lowest)
+def _choose_lowest(x):
+    if x.dtype == types.float32:
+        return lambda x: -3.4028234663852886e38
+    return lambda x: -1.7976931348623157e308
+
+
+@helper
+def _places_within(x, at, n, gap, best, places):
+    """Where ``x[at + i]`` is above -inf and not below ``best[i] - gap``; returns how many."""
+    apart()
+    lowest = simd.splat_register(simd.number(_lowest(x), x))
+    gaps = simd.splat_register(simd.number(gap, x))
+    zero = simd.splat_register(simd.number(0.0, x))
+    half = simd.splat_register(simd.number(0.5, x))
+    one = simd.splat_register(simd.number(1.0, x))
+    j = 0
+    for i in range(0, n, simd.count_register(x)):
+        bound = simd.maximum(simd.load_register(best, i) - gaps, lowest)
+        within = simd.where_above(bound, simd.load_register(x, at + i), zero, one)
+        j = simd.store_places(places, j, i, within, half)
+    return j
+
+
+@helper
+def _largest(x, n_components, width, n, out):
+    """``out[i] = max_k x[k * width + i]``."""
+    apart()
+    for i in range(0, n, simd.count_register(x)):
+        largest = simd.load_register(x, i)
+        for k in range(1, n_components):
+            largest = simd.maximum(simd.load_register(x, k * width + i), largest)
+        simd.store(out, i, largest)
+
+
+@helper
+def _settle(log_p, to, places, n, done, best):
+    """Put the sums of these rows, which are complete, aside."""
+    apart()
+    for j in range(n):
+        i = places[j]
+        p = log_p[to + i]
+        done[to + i] = p
+        best[i] = max(best[i], p)
+        log_p[to + i] = -np.inf
+
+
+@kernel
+def subtract_likely_distances(x, stride, width, n, n_components, standards, gap, log_p):
+    """``log_p[k, i] -= Σ_c (s_kc (x_ic - m_kc) + r_kc)²``, or -inf where that is too far away.
+
+    The sum only grows: a component is given up once its ``log_p`` is below another's by ``gap``. A
+    part of the columns is added for all, then the rest for the component that is likeliest by it,
+    then part after part for those that are still possible. ``n`` is whole vectors. Returns whether
+    this was worthwhile: whether most was given up before the last part.
+    """
+    order = np.empty(stride // simd.count_register(x), dtype=np.int64)
+    ends = np.empty(5, dtype=np.int64)
+    _set_order(stride, order, ends)
+    places = np.empty(n + 8, dtype=np.int32)
+    _subtract_from_all(x, stride, n, n_components, standards, order, 0, ends[1], log_p, width)
+    best = np.empty(n, dtype=x.dtype)
+    done = np.full(n_components * width, -np.inf, dtype=x.dtype)
+    _largest(log_p, n_components, width, n, best)
+    for k in range(n_components):
+        to = k * width
+        n_chosen = _places_within(log_p, to, n, 0.0, best, places)
+        _subtract(
+            x, stride, places, n_chosen, standards, k, order, ends[1], ends[4], log_p, to
+        )  # fmt: skip
+        _settle(log_p, to, places, n_chosen, done, best)
+    _largest(done, n_components, width, n, best)
+    is_sparse = False
+    for part in range(1, 4):
+        if not is_sparse:
+            n_left = 0
+            for k in range(n_components):
+                n_left += _places_within(log_p, k * width, n, gap, best, places)
+            is_sparse = 2 * n_left <= n * n_components
+        if is_sparse:
+            for k in range(n_components):
+                to = k * width
+                n_left = _places_within(log_p, to, n, gap, best, places)
+                _subtract(
+                    x, stride, places, n_left, standards, k, order, ends[part], ends[part + 1],
+                    log_p, to,
+                )  # fmt: skip
+                if part == 3:
+                    _settle(log_p, to, places, n_left, done, best)
+        else:
+            # Rows that follow one another are done in less time than looking for them saves.
+            _subtract_from_all(
+                x, stride, n, n_components, standards, order, ends[part], ends[part + 1],
+                log_p, width,
+            )  # fmt: skip
+    for k in range(n_components):
+        for i in range(k * width, k * width + n):
+            log_p[i] = done[i] if is_sparse else max(log_p[i], done[i])
+    return is_sparse
+
+
+# Moments ------------------------------------------------------------------------------------
+
+
+@kernel
+def add_wide_moments(x, stride, places, starts, weights, width, totals, means, first, second):
+    """As ``products.add_moments``, for k of rows ``places[starts[k] : starts[k + 1]]`` alone."""
+    n_components, n_columns = means.shape
+    near = np.zeros(stride, dtype=x.dtype)
+    sums = np.empty(stride, dtype=x.dtype)
+    squares = np.empty(stride, dtype=x.dtype)
+    zero = simd.splat_register(simd.number(0.0, x))
+    for k in range(n_components):
+        begin, end = starts[k], starts[k + 1]
+        if begin == end:
+            continue
+        to = k * width
+        for c in range(n_columns):
+            near[c] = means[k, c]
+        for c in range(0, stride, simd.count_register(x)):
+            simd.store(sums, c, zero)
+            simd.store(squares, c, zero)
+        for j in range(begin, end, 4):
+            # Four rows that are fewer repeat the last one, with no weight.
+            i0 = places[j]
+            i1 = places[min(j + 1, end - 1)]
+            i2 = places[min(j + 2, end - 1)]
+            i3 = places[min(j + 3, end - 1)]
+            w0 = simd.splat_register(weights[to + i0])
+            w1 = simd.splat_register(weights[to + i1]) if j + 1 < end else zero
+            w2 = simd.splat_register(weights[to + i2]) if j + 2 < end else zero
+            w3 = simd.splat_register(weights[to + i3]) if j + 3 < end else zero
+            for c in range(0, stride, simd.count_register(x)):
+                m = simd.load_register(near, c)
+                d0 = simd.load_register(x, i0 * stride + c) - m
+                d1 = simd.load_register(x, i1 * stride + c) - m
+                d2 = simd.load_register(x, i2 * stride + c) - m
+                d3 = simd.load_register(x, i3 * stride + c) - m
+                y0 = w0 * d0
+                y1 = w1 * d1
+                y2 = w2 * d2
+                y3 = w3 * d3
+                f = simd.load_register(sums, c) + ((y0 + y1) + (y2 + y3))
+                s = simd.fma(y0, d0, simd.fma(y1, d1, simd.load_register(squares, c)))
+                s = simd.fma(y2, d2, simd.fma(y3, d3, s))
+                simd.store(sums, c, f)
+                simd.store(squares, c, s)
+        for c in range(n_columns):
+            add_moved(x, means, totals[k], k, c, sums[c], squares[c], first, second)
