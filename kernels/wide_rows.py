@@ -104,14 +104,15 @@ def _set_order(stride, order, ends):
 
 @inlined
 def _standardized(x, at, m, s, r):
+    """``s (x - m) + r`` for the vector of ``x`` there."""
     return simd.fma(s, simd.load_register(x, at) - m, r)
 
 
 @helper
 def _subtract_from_all(x, stride, n, n_components, standards, order, first, last, out, width):
-    """``out[k * width + i] -= Σ (s_k (x_i - m_k) + r_k)²`` over vectors of the order, for all.
+    """``out[k * width + i] -= Σ (s_k (x_i - m_k) + r_k)²`` over vectors of the order.
 
-    Eight rows at a time; a few vectors of them stay in the nearest cache for all components.
+    Eight rows at a time: a panel of them stays in the nearest cache for all components.
     """
     apart()
     for panel in range(first, last, _PANEL):
@@ -132,8 +133,8 @@ def _subtract_from_all(x, stride, n, n_components, standards, order, first, last
                 a5 = a0
                 a6 = a0
                 a7 = a0
-                for j in range(panel, end):
-                    c = order[j]
+                for v in range(panel, end):
+                    c = order[v]
                     m = simd.load_register(standards, m_at + c)
                     s = simd.load_register(standards, s_at + c)
                     r = simd.load_register(standards, r_at + c)
@@ -158,53 +159,49 @@ def _subtract_from_all(x, stride, n, n_components, standards, order, first, last
                 simd.store(out, to, simd.load_eight(out, to) - distances)
 
 
-@inlined
-def _four_distances(x, i0, i1, i2, i3, standards, m_at, stride, order, first, last):
-    """Those of the rows that begin there, in vectors ``first .. last - 1`` of the order."""
-    a0 = simd.splat_register(simd.number(0.0, x))
-    a1 = a0
-    a2 = a0
-    a3 = a0
-    s_at = m_at + stride
-    r_at = s_at + stride
-    for j in range(first, last):
-        c = order[j]
-        m = simd.load_register(standards, m_at + c)
-        s = simd.load_register(standards, s_at + c)
-        r = simd.load_register(standards, r_at + c)
-        y = _standardized(x, i0 + c, m, s, r)
-        a0 = simd.fma(y, y, a0)
-        y = _standardized(x, i1 + c, m, s, r)
-        a1 = simd.fma(y, y, a1)
-        y = _standardized(x, i2 + c, m, s, r)
-        a2 = simd.fma(y, y, a2)
-        y = _standardized(x, i3 + c, m, s, r)
-        a3 = simd.fma(y, y, a3)
-    return simd.total(a0), simd.total(a1), simd.total(a2), simd.total(a3)
-
-
 @helper
 def _subtract(x, stride, places, n, standards, k, order, first, last, out, to):
-    """``out[to + i] -= Σ (s (x_i - m) + r)²`` of component k, in a part, for rows in ``places``."""
+    """The same of component k alone, for the rows in ``places``; with the same sums."""
     apart()
-    for j in range(0, n, 4):
-        # Four rows that are fewer repeat the last one, and store the same number again.
-        p0 = places[j]
-        p1 = places[min(j + 1, n - 1)]
-        p2 = places[min(j + 2, n - 1)]
-        p3 = places[min(j + 3, n - 1)]
-        q0, q1, q2, q3 = _four_distances(
-            x, p0 * stride, p1 * stride, p2 * stride, p3 * stride,
-            standards, 3 * k * stride, stride, order, first, last,
-        )  # fmt: skip
-        q0 = out[to + p0] - q0
-        q1 = out[to + p1] - q1
-        q2 = out[to + p2] - q2
-        q3 = out[to + p3] - q3
-        out[to + p0] = q0
-        out[to + p1] = q1
-        out[to + p2] = q2
-        out[to + p3] = q3
+    m_at = 3 * k * stride
+    s_at = m_at + stride
+    r_at = s_at + stride
+    distances = np.empty(8, dtype=x.dtype)
+    for panel in range(first, last, _PANEL):
+        end = min(panel + _PANEL, last)
+        for j in range(0, n, 4):
+            # Four rows that are fewer repeat the last one, and store the same number again.
+            p0 = places[j]
+            p1 = places[min(j + 1, n - 1)]
+            p2 = places[min(j + 2, n - 1)]
+            p3 = places[min(j + 3, n - 1)]
+            i0, i1, i2, i3 = p0 * stride, p1 * stride, p2 * stride, p3 * stride
+            a0 = simd.splat_register(simd.number(0.0, x))
+            a1 = a0
+            a2 = a0
+            a3 = a0
+            for v in range(panel, end):
+                c = order[v]
+                m = simd.load_register(standards, m_at + c)
+                s = simd.load_register(standards, s_at + c)
+                r = simd.load_register(standards, r_at + c)
+                y = _standardized(x, i0 + c, m, s, r)
+                a0 = simd.fma(y, y, a0)
+                y = _standardized(x, i1 + c, m, s, r)
+                a1 = simd.fma(y, y, a1)
+                y = _standardized(x, i2 + c, m, s, r)
+                a2 = simd.fma(y, y, a2)
+                y = _standardized(x, i3 + c, m, s, r)
+                a3 = simd.fma(y, y, a3)
+            simd.store(distances, 0, simd.totals(a0, a1, a2, a3, a0, a1, a2, a3))
+            q0 = out[to + p0] - distances[0]
+            q1 = out[to + p1] - distances[1]
+            q2 = out[to + p2] - distances[2]
+            q3 = out[to + p3] - distances[3]
+            out[to + p0] = q0
+            out[to + p1] = q1
+            out[to + p2] = q2
+            out[to + p3] = q3
 
 
 def _lowest(x):

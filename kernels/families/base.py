@@ -17,6 +17,10 @@ from ..rows import BLOCK_ROWS, GROUP, SPARE, on_a_line, read_block
 #: would not show.
 NOTHING = 1e-60
 
+#: A component that is less likely by the first adds nothing to sums, and one that is less likely by
+#: the second has the posterior zero.
+GAP_OF_SUMS, GAP_OF_POSTERIORS = -np.log(NOTHING), 710.0
+
 
 def columns_of(family):
     """How many columns of the block the family takes."""

@@ -145,12 +145,13 @@ def _likely_log_density(family, block, width, n, log_p, work, gap):
         return
     filled = whole_vectors(n, block)
     _add_offsets(family, filled, log_p)
-    if simd.count(block) > simd.LANES:
-        gap = min(gap, GAP_OF_FLOATS)
-    if not wide_rows.subtract_likely_distances(
-        block, _stride(family, block), width, filled, n_components, work[_STANDARDS:], gap,
+    most = gap if simd.count(block) == simd.LANES else min(gap, GAP_OF_FLOATS)
+    is_worthwhile = wide_rows.subtract_likely_distances(
+        block, _stride(family, block), width, filled, n_components, work[_STANDARDS:], most,
         log_p.reshape(-1),
-    ):  # fmt: skip
+    )  # fmt: skip
+    # Posteriors that are shown do not depend, in their last bits, on the rows of another block.
+    if not is_worthwhile and gap <= base.GAP_OF_SUMS:
         work[_WANTS_ROWS] = 0.0
 
 

@@ -10,7 +10,8 @@ from numba import types
 from .. import simd
 from ..families import base as families
 from ..families.base import (
-    NOTHING,
+    GAP_OF_POSTERIORS,
+    GAP_OF_SUMS,
     accumulate_likely,
     add_own,
     block_rows,
@@ -24,10 +25,6 @@ from ..families.base import (
 from ..options import inlined, kernel, overloaded
 from ..products import add_sums, are_above
 from ..rows import GROUP, whole_vectors, width_for
-
-#: A component that is less likely by this adds nothing to a sum over rows (``NOTHING``), and one
-#: that is less likely by the second has a posterior that is zero in float64.
-GAP, NO_GAP = -np.log(NOTHING), 710.0
 
 
 def _extremes(log_p):
@@ -80,7 +77,7 @@ def workspace(family, n_components, n_columns, n_rows):
 
 
 @inlined
-def posterior(rows, first, n, log_weights, family, space, gap=GAP):
+def posterior(rows, first, n, log_weights, family, space, gap=GAP_OF_SUMS):
     """Fill gamma and log_total of the workspace for ``n`` rows.
 
     The workspace is prepared. A component that is less likely by ``gap`` than another has the
@@ -185,7 +182,7 @@ def infer(rows, start, stop, log_weights, family, log_totals, posteriors, labels
     within = True
     for first in range(start, stop, space[0]):
         n = min(space[0], stop - first)
-        posterior(rows, first, n, log_weights, family, space, NO_GAP)
+        posterior(rows, first, n, log_weights, family, space, GAP_OF_POSTERIORS)
         for i in range(n):
             within = within and log_total[i] >= lowest(log_total)
         if log_totals.shape[0] > 0:
