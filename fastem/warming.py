@@ -160,16 +160,18 @@ def _folder():
 _MANY = 40_000
 #: Rows of a sequence that threads share.
 _LONG = 70_000
+#: Columns that are many.
+_WIDE = 300
 
 
 def _rng():
     return np.random.default_rng(0)
 
 
-def _rows(dtype, n=40):
+def _rows(dtype, n=40, n_columns=3):
     half = n // 2
-    centers = np.repeat([[0.0, 0.0, 0.0], [4.0, 4.0, 4.0]], half, axis=0)
-    return (centers + _rng().standard_normal((2 * half, 3))).astype(dtype)
+    centers = np.repeat([[0.0], [4.0]], half, axis=0)
+    return (centers + _rng().standard_normal((2 * half, n_columns))).astype(dtype)
 
 
 def _counts(dtype=np.int64, n=40):
@@ -286,25 +288,25 @@ def _proportions() -> None:
     _learner(model, X[0])
 
 
-def _gaussian_mixture(kind, dtype) -> None:
+def _gaussian_mixture(kind, X) -> None:
     from . import GaussianMixture
 
     _mixture(
         lambda **more: GaussianMixture(
             2, covariance_type=kind, max_iter=3, tol=1e-2, random_state=0, **more
         ),
-        _rows(dtype),
+        X,
     )
 
 
-def _bayesian_mixture(kind, dtype) -> None:
+def _bayesian_mixture(kind, X) -> None:
     from . import BayesianGaussianMixture
 
     _mixture(
         lambda **more: BayesianGaussianMixture(
             n_components=2, covariance_type=kind, max_iter=3, tol=1e-2, random_state=0, **more
         ),
-        _rows(dtype),
+        X,
     )
 
 
@@ -351,14 +353,11 @@ def _with(*arguments, **settings) -> tuple:
 def _all_tasks() -> Iterator[tuple[str, list[Callable[[], None]]]]:
     kinds = ("full", "tied", "diag", "spherical")
     floats = (np.float64, np.float32)
-    yield (
-        "GaussianMixture",
-        _tasks(_gaussian_mixture, *(_with(kind, dtype) for kind in kinds for dtype in floats)),
-    )
-    yield (
-        "BayesianGaussianMixture",
-        _tasks(_bayesian_mixture, *(_with(kind, dtype) for kind in kinds for dtype in floats)),
-    )
+    gaussian = [(kind, _rows(dtype)) for kind in kinds for dtype in floats]
+    # Many independent columns have other kernels than few.
+    gaussian += [("diag", _rows(dtype, n_columns=_WIDE)) for dtype in floats]
+    yield "GaussianMixture", _tasks(_gaussian_mixture, *(_with(*each) for each in gaussian))
+    yield "BayesianGaussianMixture", _tasks(_bayesian_mixture, *(_with(*each) for each in gaussian))
     yield (
         "Mixture",
         _tasks(
@@ -368,8 +367,7 @@ def _all_tasks() -> Iterator[tuple[str, list[Callable[[], None]]]]:
         ),
     )
     yield "GaussianHMM", _tasks(
-        _hmm, *(_with("GaussianHMM", _rows(dtype), covariance_type=kind)
-                for kind in kinds for dtype in floats)
+        _hmm, *(_with("GaussianHMM", X, covariance_type=kind) for kind, X in gaussian)
     )  # fmt: skip
     yield "GMMHMM", _tasks(_hmm, _with("GMMHMM", _rows(np.float64), n_mix=2))
     yield "PoissonHMM", _tasks(_hmm, _with("PoissonHMM", _counts()))

@@ -7,7 +7,13 @@ from typing import ClassVar
 import numpy as np
 
 from ..drawing import standard_normal
-from ..kernels.families.gaussian_diagonal import DiagonalGaussian, DiagonalMoments, refresh_diagonal
+from ..kernels.families.gaussian_diagonal import (
+    WIDE,
+    DiagonalGaussian,
+    DiagonalMoments,
+    refresh_diagonal,
+)
+from ..kernels.families.gaussian_wide import WideGaussian
 from .gaussian import (
     Gaussian,
     check_diagonals,
@@ -44,7 +50,8 @@ class _Diagonal(Gaussian, covariance_type="diag"):
     def pack(self, parameters):
         given = self.given(parameters)
         means = contiguous(given["means"])
-        packed = DiagonalGaussian(
+        kind = DiagonalGaussian if means.shape[1] <= WIDE else WideGaussian
+        packed = kind(
             means,
             contiguous(self.variances(given)),
             np.zeros_like(means),

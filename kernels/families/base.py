@@ -63,14 +63,14 @@ def accumulate(family, block, width, n, gamma, statistics, work):
 
 
 def work_size(family):
-    """How many numbers of ``work`` are kept from one of the functions below to the next."""
+    """How many numbers ``prepare`` writes."""
 
 
 def prepare(family, work):
-    """Before blocks: put into ``work`` what serves all of them."""
+    """Before blocks: put into ``work`` what serves all of them, and is left alone by the others."""
 
 
-def read_rows(family, rows, first, n, block, width, work):
+def read_rows(family, rows, first, n, block, width):
     """Copy rows into a block."""
 
 
@@ -184,7 +184,7 @@ def _otherwise(generic, implementation):
         return None if is_implemented(generic, family) else implementation
 
 
-def _read_rows(family, rows, first, n, block, width, work):
+def _read_rows(family, rows, first, n, block, width):
     read_block(rows, first, n, block, width)
 
 

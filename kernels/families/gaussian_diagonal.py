@@ -7,8 +7,8 @@ from collections import namedtuple
 
 import numpy as np
 
-from .. import simd, wide_rows
-from ..options import apart, implements, inlined, kernel, within
+from .. import simd
+from ..options import apart, implements, kernel, within
 from ..products import (
     add_chosen_moments,
     add_moments,
@@ -17,60 +17,67 @@ from ..products import (
     lay_rows,
     subtract_distances,
 )
-from ..rows import BLOCK_ROWS, GROUP, SPARE, on_a_line, read_block, whole_vectors
+from ..rows import BLOCK_ROWS, GROUP, SPARE, on_a_line, whole_vectors
 from . import base
 from .base import NOTHING
-from .gaussian_full import GAP_OF_FLOATS, HALF_LOG_2PI
+from .gaussian_full import HALF_LOG_2PI
 
 #: means, variances (K, D); scales (K, D), 1/√(2 v), in the type that rows are computed in; offsets
 #: (K,); spherical, whether a component has one variance for all columns; blur as for full ones.
 DiagonalGaussian = namedtuple("DiagonalGaussian", "means variances scales offsets spherical blur")
 
+#: The same of more columns than ``WIDE``, of which gaussian_wide.py makes mixtures in another way.
+WideGaussian = namedtuple("WideGaussian", DiagonalGaussian._fields)
+WIDE = 256
+
 #: first, second (K, D): Σ γ (x - m) and Σ γ (x - m)².
 DiagonalMoments = namedtuple("DiagonalMoments", "first second")
 
-#: Mixtures of more columns than this have blocks of rows: see below.
-WIDE = 256
+
+def implements_both(generic):
+    """Decorate what wide components do as others."""
+
+    def register(function):
+        return implements(generic, WideGaussian)(implements(generic, DiagonalGaussian)(function))
+
+    return register
+
 
 #: No variance is smaller: the smallest number that has all its digits.
 _TINY = 2.2250738585072014e-308
 
 
-@implements(base.columns_of, DiagonalGaussian)
+@implements_both(base.columns_of)
 def _columns_of(family):
     return family.means.shape[1]
 
 
 @implements(base.block_rows, DiagonalGaussian)
 def _block_rows(family):
-    vectors = simd.count8(family.scales) // GROUP
-    n_columns = family.means.shape[1]
-    if n_columns > WIDE:
-        return wide_rows.rows_in_block(n_columns) * vectors
-    return 2 * BLOCK_ROWS * vectors
+    return 2 * BLOCK_ROWS // GROUP * simd.count8(family.scales)
 
 
-@implements(base.numbers, DiagonalGaussian)
+@implements_both(base.numbers)
 def _numbers(family, n):
     return on_a_line(np.empty(n + SPARE, dtype=family.scales.dtype), n)
 
 
 @kernel
-def _add_offsets(family, n, log_p):
+def add_offsets(family, n, log_p):
     for k in range(family.means.shape[0]):
         offset = simd.number(family.offsets[k], log_p)
         for i in range(n):
             log_p[k, i] += offset
 
 
-@implements(base.log_density, DiagonalGaussian)
+@implements_both(base.log_density)
 def _log_density(family, block, width, n, log_p, work):
     filled = whole_vectors(n, block)
-    _add_offsets(family, filled, log_p)
+    add_offsets(family, filled, log_p)
     subtract_distances(block, width, filled, family.means, family.scales, log_p.reshape(-1))
 
 
-@implements(base.accumulate, DiagonalGaussian)
+@implements_both(base.accumulate)
 def _accumulate(family, block, width, n, gamma, moments, work):
     n_components, n_columns = family.means.shape
     filled = whole_vectors(n, block)
@@ -97,90 +104,11 @@ def _accumulate(family, block, width, n, gamma, moments, work):
         add_moments(
             block, width, filled, weights, totals, family.means, moments.first, moments.second
         )
-    _add_blur(family, totals, moments)
-
-
-# Mixtures of wide rows. As long as most components can be left out for most rows, blocks have one
-# row after another (``wide_rows``), and otherwise one column after another, as narrow rows have.
-
-#: Places in ``work``: whether the block has rows, whether the next one is to have them, standards.
-_HAS_ROWS, _WANTS_ROWS, _STANDARDS = 0, 1, 16
-
-
-@inlined
-def _stride(family, block):
-    return wide_rows.stride_of(family.means.shape[1], block)
-
-
-@implements(base.work_size, DiagonalGaussian)
-def _work_size(family):
-    n_components, n_columns = family.means.shape
-    size = wide_rows.standards_size(n_components, _stride(family, family.scales))
-    return _STANDARDS + size if n_columns > WIDE else 0
-
-
-@implements(base.prepare, DiagonalGaussian)
-def _prepare(family, work):
-    if family.means.shape[1] > WIDE:
-        work[_WANTS_ROWS] = 1.0
-        stride = _stride(family, work)
-        wide_rows.set_standards(family.means, family.scales, stride, work[_STANDARDS:])
-
-
-@implements(base.read_rows, DiagonalGaussian)
-def _read_rows(family, rows, first, n, block, width, work):
-    if family.means.shape[1] > WIDE:
-        work[_HAS_ROWS] = work[_WANTS_ROWS]
-        if work[_HAS_ROWS] > 0.0:
-            wide_rows.read_wide_rows(rows, first, n, block, _stride(family, block))
-            return
-    read_block(rows, first, n, block, width)
-
-
-@implements(base.likely_log_density, DiagonalGaussian)
-def _likely_log_density(family, block, width, n, log_p, work, gap):
-    n_components, n_columns = family.means.shape
-    if n_columns <= WIDE or not work[_HAS_ROWS] > 0.0:
-        base.log_density(family, block, width, n, log_p, work)
-        return
-    filled = whole_vectors(n, block)
-    _add_offsets(family, filled, log_p)
-    most = gap if simd.count(block) == simd.LANES else min(gap, GAP_OF_FLOATS)
-    is_worthwhile = wide_rows.subtract_likely_distances(
-        block, _stride(family, block), width, filled, n_components, work[_STANDARDS:], most,
-        log_p.reshape(-1),
-    )  # fmt: skip
-    # Posteriors that are shown do not depend, in their last bits, on the rows of another block.
-    if not is_worthwhile and gap <= base.GAP_OF_SUMS:
-        work[_WANTS_ROWS] = 0.0
-
-
-@implements(base.accumulate_likely, DiagonalGaussian)
-def _accumulate_likely(family, block, width, n, gamma, moments, work):
-    n_components, n_columns = family.means.shape
-    if n_columns <= WIDE:
-        base.accumulate(family, block, width, n, gamma, moments, work)
-        return
-    if not work[_HAS_ROWS] > 0.0:
-        rest = work[_STANDARDS + wide_rows.standards_size(n_components, _stride(family, block)) :]
-        base.accumulate(family, block, width, n, gamma, moments, rest)
-        return
-    filled = whole_vectors(n, block)
-    weights = gamma.reshape(-1)
-    totals = np.zeros(n_components)
-    n_chosen = add_sums(weights, width, filled, n_components, NOTHING, totals)
-    places = np.empty(n_chosen + 8, dtype=np.int32)
-    starts = np.empty(n_components + 1, dtype=np.int64)
-    choose(weights, width, filled, n_components, NOTHING, places, starts)
-    wide_rows.add_wide_moments(
-        block, _stride(family, block), places, starts, weights, width, totals,
-        family.means, moments.first, moments.second,
-    )  # fmt: skip
-    _add_blur(family, totals, moments)
+    add_blur(family, totals, moments)
 
 
 @kernel
-def _add_blur(family, totals, moments):
+def add_blur(family, totals, moments):
     """The second moments of the noise that each row is taken to carry."""
     n_components, n_columns = family.means.shape
     for k in range(n_components):
@@ -188,10 +116,10 @@ def _add_blur(family, totals, moments):
             moments.second[k, c] += family.blur * totals[k]
 
 
-implements(base.horizon_of, DiagonalGaussian)(base.unit_horizon)
+implements_both(base.horizon_of)(base.unit_horizon)
 
 
-@implements(base.add_own, DiagonalGaussian)
+@implements_both(base.add_own)
 def _add_own(family, mass, moments, horizon):
     n_components, n_columns = family.means.shape
     for k in range(n_components):
@@ -199,7 +127,7 @@ def _add_own(family, mass, moments, horizon):
             moments.second[k, c] += mass[k] * family.variances[k, c]
 
 
-@implements(base.maximize, DiagonalGaussian)
+@implements_both(base.maximize)
 def _maximize(family, mass, moments, fixed):
     n_components, n_columns = family.means.shape
     for k in range(n_components):
@@ -256,12 +184,12 @@ def refresh_diagonal(family):
     return done
 
 
-@implements(base.refresh, DiagonalGaussian)
+@implements_both(base.refresh)
 def _refresh(family):
     return refresh_diagonal(family)
 
 
-@implements(base.log_marginal, DiagonalGaussian)
+@implements_both(base.log_marginal)
 def _log_marginal(family, x, log_p):
     n_components, n_columns = family.means.shape
     for k in range(n_components):
@@ -272,7 +200,7 @@ def _log_marginal(family, x, log_p):
                 log_p[k] -= HALF_LOG_2PI + 0.5 * (np.log(variance) + d * d / variance)
 
 
-@implements(base.accumulate_missing, DiagonalGaussian)
+@implements_both(base.accumulate_missing)
 def _accumulate_missing(family, x, gamma, moments):
     n_components, n_columns = family.means.shape
     for k in range(n_components):
@@ -290,13 +218,13 @@ def _accumulate_missing(family, x, gamma, moments):
 _DiagonalWorkspace = namedtuple("_DiagonalWorkspace", "differences")
 
 
-@implements(base.row_workspace, DiagonalGaussian)
+@implements_both(base.row_workspace)
 def _row_workspace(family, n_rows):
     within()
     return _DiagonalWorkspace(np.empty_like(family.means))
 
 
-@implements(base.row_log_density, DiagonalGaussian)
+@implements_both(base.row_log_density)
 def _row_log_density(family, x, workspace, k):
     within()
     means, scales, differences = family.means[k], family.scales[k], workspace.differences[k]
@@ -317,7 +245,7 @@ def _row_log_density(family, x, workspace, k):
     return family.offsets[k] - s
 
 
-@implements(base.move_to_row, DiagonalGaussian)
+@implements_both(base.move_to_row)
 def _move_to_row(family, workspace, k, r):
     within()
     n_columns = family.means.shape[1]
@@ -335,6 +263,6 @@ def _move_to_row(family, workspace, k, r):
     return refresh_component(family, k)
 
 
-@implements(base.finish_rows, DiagonalGaussian)
+@implements_both(base.finish_rows)
 def _finish_rows(family, workspace, k):
     return True

@@ -12,7 +12,7 @@ import numpy as np
 from ..cholesky import EPSILON
 from ..families.base import maximize
 from ..families.categorical import Categorical
-from ..families.gaussian_diagonal import DiagonalGaussian
+from ..families.gaussian_diagonal import implements_both
 from ..families.gaussian_full import FullGaussian, padded
 from ..families.gaussian_tied import TiedGaussian, fold_overlap
 from ..families.linear import MULTINOMIAL, Linear
@@ -184,7 +184,7 @@ def _mean(prior, pull, mass, old, shift):
     return (pull * prior + mass * (old + shift)) / seen if seen > 0.0 else old
 
 
-@implements(maximize_given, DiagonalGaussian)
+@implements_both(maximize_given)
 def _diagonal(family, prior, mass, moments, fixed):
     n_states, n_columns = family.means.shape
     for k in range(n_states):
@@ -324,7 +324,7 @@ def _set_member_means(means, prior, mass, first, fixed):
     return roundings
 
 
-@implements(maximize_members, DiagonalGaussian)
+@implements_both(maximize_members)
 def _diagonal_members(family, prior, mass, n_shared, moments, fixed):
     n_members, n_columns = family.means.shape
     roundings = _set_member_means(family.means, prior, mass, moments.first, fixed)

@@ -85,7 +85,7 @@ def posterior(rows, first, n, log_weights, family, space, gap=GAP_OF_SUMS):
     """
     _, block, work, gamma, log_total = space
     n_components, width = gamma.shape
-    read_rows(family, rows, first, n, block, width, work)
+    read_rows(family, rows, first, n, block, width)
     for k in range(n_components):
         for i in range(whole_vectors(n, block)):
             gamma[k, i] = log_weights[k]
@@ -149,8 +149,8 @@ def expect(rows, start, stop, row_weights, log_weights, family, mass, statistics
 @inlined
 def take_given(rows, first, n, given, family, space):
     """As ``posterior``, for posteriors that are given, (all rows, K), and no likelihood."""
-    _, block, work, gamma, log_total = space
-    read_rows(family, rows, first, n, block, gamma.shape[1], work)
+    _, block, _, gamma, log_total = space
+    read_rows(family, rows, first, n, block, gamma.shape[1])
     for i in range(n):
         log_total[i] = 0.0
         for k in range(gamma.shape[0]):

@@ -10,7 +10,7 @@ from fastem import algebra
 from fastem.data.rows import Table
 from fastem.families import Gaussian
 from fastem.kernels import wide_rows
-from fastem.kernels.families.gaussian_diagonal import WIDE
+from fastem.kernels.families.gaussian_diagonal import WIDE, WideGaussian
 from fastem.kernels.rows import READABLE, SPARE, empty_on_a_line, on_a_line, rows_of
 
 from cases.families import Case, assert_statistics
@@ -76,26 +76,31 @@ def test_arrays_that_begin_a_line(n, dtype):
 # Distances ----------------------------------------------------------------------------------------
 
 
+def standards_of(means, scales, stride, dtype):
+    standards = np.full(wide_rows.standards_size.py_func(len(means), stride), np.nan, dtype=dtype)
+    wide_rows.set_standards(means, scales.astype(dtype), stride, standards)
+    return standards
+
+
 def likely(X, means, scales, start, gap, dtype=np.float64):
-    """What the kernel makes of ``start`` (K, n), and whether it thinks it was worthwhile."""
+    """What the kernel makes of ``start`` (K, n)."""
     n, n_components = len(X), len(means)
     block = rows_block(X, dtype)
     filled, stride = block.shape
     width = filled + 16
-    standards = np.full(3 * n_components * stride, np.nan, dtype=dtype)
-    wide_rows.set_standards(means, scales.astype(dtype), stride, standards)
+    standards = standards_of(means, scales, stride, dtype)
     log_p = np.full((n_components, width), np.nan, dtype=dtype)
     log_p[:, :filled] = 0.0
     log_p[:, :n] = start
-    worthwhile = wide_rows.subtract_likely_distances(
+    wide_rows.subtract_likely_distances(
         block.reshape(-1), stride, width, filled, n_components, standards, gap, log_p.reshape(-1)
     )
     assert np.isnan(log_p[:, filled:]).all()
-    return log_p[:, :n], worthwhile
+    return log_p[:, :n]
 
 
 def assert_likely(X, means, scales, start, gap):
-    got, worthwhile = likely(X, means, scales, start, gap)
+    got = likely(X, means, scales, start, gap)
     expected = start - ((scales[:, None] * (X - means[:, None])) ** 2).sum(axis=2)
     best = expected.max(axis=0)
     given_up = got == -np.inf
@@ -103,12 +108,12 @@ def assert_likely(X, means, scales, start, gap):
     slack = 1e-9 * (1.0 + np.abs(best))
     assert not (given_up & (expected >= best - gap + slack)).any()
     np.testing.assert_allclose(got[~given_up], expected[~given_up], rtol=1e-10, atol=1e-9)
-    return given_up, worthwhile
+    return given_up
 
 
 @settings(max_examples=150, deadline=None)
 @given(
-    n_columns=st.integers(1, 400), n_components=st.integers(1, 12), n=st.integers(1, 70),
+    n_columns=st.integers(4, 400), n_components=st.integers(1, 12), n=st.integers(1, 70),
     distance=st.sampled_from([0.0, 0.01, 0.3, 1.0, 10.0]), gap=st.sampled_from([0.0, 5.0, 138.0]),
     share=st.sampled_from([0.0, 0.02, 0.5, 1.0]), seed=st.integers(0, 2**32 - 1),
 )  # fmt: skip
@@ -129,13 +134,11 @@ def test_what_can_be_given_up_is_given_up():
     means = np.repeat(10.0 * np.arange(8.0)[:, None], 300, axis=1)
     labels = rng.integers(8, size=100)
     X = means[labels] + rng.normal(size=(100, 300))
-    given_up, worthwhile = assert_likely(X, means, np.ones((8, 300)), np.zeros((8, 100)), 138.0)
+    given_up = assert_likely(X, means, np.ones((8, 300)), np.zeros((8, 100)), 138.0)
     np.testing.assert_array_equal(~given_up, labels == np.arange(8)[:, None])
-    assert worthwhile
     near = means / 1e4
-    given_up, worthwhile = assert_likely(X / 1e4, near, np.ones((8, 300)), np.zeros((8, 100)), 138)
+    given_up = assert_likely(X / 1e4, near, np.ones((8, 300)), np.zeros((8, 100)), 138)
     assert not given_up.any()
-    assert not worthwhile
 
 
 @pytest.mark.parametrize("distance", [0.1, 30.0])
@@ -154,7 +157,7 @@ def test_rows_that_no_component_allows(distance):
     for everything in [False, True]:
         if everything:
             X[:16, 5] = 1e250
-        got, _ = likely(X, means, scales, start, 138.0)
+        got = likely(X, means, scales, start, 138.0)
         with np.errstate(over="ignore"):
             expected = -((scales[:, None] * (X - means[:, None])) ** 2).sum(axis=2)
         assert not np.isnan(got).any()
@@ -174,11 +177,10 @@ def test_a_row_does_not_depend_on_others(n_columns, dtype):
     shared = means.mean(axis=0) + 0.1 * rng.normal(size=(90, n_columns))
     own = means[rng.integers(6, size=10)] + rng.normal(size=(10, n_columns))
     start = rng.normal(size=(6, 100))
-    mixed, was_worthwhile = likely(np.concatenate([own, shared]), means, scales, start, 20.0, dtype)
-    alone, is_worthwhile = likely(own, means, scales, start[:, :10], 20.0, dtype)
-    assert is_worthwhile
-    assert not was_worthwhile
-    # What was given up alone may have been finished among others.
+    mixed = likely(np.concatenate([own, shared]), means, scales, start, 20.0, dtype)
+    alone = likely(own, means, scales, start[:, :10], 20.0, dtype)
+    # What was given up alone was finished among others.
+    assert (mixed[:, :10] > -np.inf).all()
     kept = alone > -np.inf
     assert not kept.all()
     np.testing.assert_array_equal(alone[kept], mixed[:, :10][kept])
@@ -200,7 +202,7 @@ def test_floats_lose_nothing_to_an_offset(offset):
     means = offset + rng.normal(size=(3, 320))
     scales = rng.uniform(0.5, 2.0, (3, 320))
     X = (means[rng.integers(3, size=50)] + rng.normal(size=(50, 320))).astype(np.float32)
-    got, _ = likely(X, means, scales, np.zeros((3, 50)), 1e6, np.float32)
+    got = likely(X, means, scales, np.zeros((3, 50)), 1e6, np.float32)
     expected = -((scales[:, None] * (X.astype(float) - means[:, None])) ** 2).sum(axis=2)
     np.testing.assert_allclose(got, expected, rtol=2e-6)
 
@@ -210,7 +212,7 @@ def test_floats_lose_nothing_to_an_offset(offset):
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("n", [1, 3, 4, 5, 50])
-@pytest.mark.parametrize("n_columns", [1, 8, 300])
+@pytest.mark.parametrize("n_columns", [4, 8, 300])
 def test_moments_of_rows(n_columns, n, dtype):
     rng = np.random.default_rng(n_columns + n)
     n_components = 3
@@ -231,7 +233,8 @@ def test_moments_of_rows(n_columns, n, dtype):
                 for before, power in [(first, d), (second, d**2)]]  # fmt: skip
     wide_rows.add_wide_moments(
         block.reshape(-1), block.shape[1], places, starts, weights.reshape(-1), width,
-        w.sum(axis=1), means, first, second,
+        w.sum(axis=1), standards_of(means, np.ones_like(means), block.shape[1], dtype), means,
+        first, second,
     )  # fmt: skip
     close = {"rtol": 1e-11, "atol": 1e-11} if dtype == np.float64 else {"rtol": 1e-5, "atol": 1e-4}
     np.testing.assert_allclose(first, expected[0], **close)
@@ -248,6 +251,13 @@ def problem(kind, n_columns, distance, n_rows, n_components=5, seed=5):
     means = rng.normal(size=(1, n_columns)) + distance * rng.normal(size=(n_components, n_columns))
     pair = (weights, {**parameters, "means": means})
     return case, pair, case.oracle.sample(pair[1], rng.integers(n_components, size=n_rows), rng)
+
+
+def test_which_are_wide():
+    for n_columns in (WIDE, WIDE + 1):
+        case, pair, _ = problem("diag", n_columns, 1.0, 10)
+        packed = case.family.pack(pair[1])
+        assert isinstance(packed, WideGaussian) == (n_columns > WIDE)
 
 
 @pytest.mark.parametrize("n_columns", [WIDE, WIDE + 1, 307])

@@ -11,6 +11,7 @@ import pytest
 import fastem
 from fastem import warming
 from fastem.cli import main
+from fastem.kernels.families.gaussian_diagonal import WIDE
 
 
 def python(code, **environment):
@@ -23,6 +24,10 @@ def python(code, **environment):
 
 def test_there_is_a_task_for_every_estimator():
     assert set(warming._TASKS) == set(fastem.ESTIMATORS)
+
+
+def test_many_columns_are_those_with_kernels_of_their_own():
+    assert warming._WIDE > WIDE
 
 
 @pytest.mark.parametrize("name, data", [
