@@ -157,11 +157,11 @@ def _folder():
 
 
 #: Rows that go into several chunks.
-_MANY = 40_000
+_MANY = 80_000
 #: Rows of a sequence that threads share.
 _LONG = 70_000
-#: Columns that are many.
-_WIDE = 300
+#: Columns with which so many rows are computed with in float32, and columns that are many.
+_SOME, _WIDE = 16, 300
 
 
 def _rng():
@@ -187,8 +187,10 @@ def _ask(model, methods, *data):
 
 def _mixture(make: Callable, X) -> None:
     model = make().fit(X)
-    # Many rows have other kernels than few.
-    make(init_params="random").fit(np.tile(X, (_MANY // len(X), 1)))
+    # Many rows have other kernels than few, and another one for responsibilities of k-means.
+    many = np.tile(X, (_MANY // len(X), 1))
+    make(init_params="random").fit(many)
+    _ask(make().fit(many), "predict predict_proba", many)
     make().partial_fit(X).partial_fit(X[:1])
     make(batch_size=1).partial_fit(X).partial_fit(X[:1])
     make(init_params="random").fit(X, sample_weight=np.ones(len(X)))
@@ -209,10 +211,12 @@ def _learner(model, x):
 
 
 def _chain(make: Callable, X, stream=True) -> None:
-    tiled = np.tile(X, (_MANY // len(X), 1))
-    make().fit(tiled)
-    make().fit(tiled, [len(X)] * (_MANY // len(X)))
-    make().fit(np.tile(X, (_LONG // len(X), 1)))
+    # Many rows have other kernels than few, in sequences of any length.
+    some, tiled, long = (np.tile(X, (n // len(X), 1)) for n in (_MANY // 20, _MANY, _LONG))
+    short = [len(X)] * (len(tiled) // len(X))
+    for rows, lengths in [(tiled, short), (some, None), (tiled, None), (long, None)]:
+        model = make().fit(rows, lengths)
+        _ask(model, "predict predict_proba score", rows, lengths)
     one, many = len(X), [len(X) // 10] * 10
     for lengths in ([one], many):
         model = make().fit(X, lengths)
@@ -352,10 +356,13 @@ def _with(*arguments, **settings) -> tuple:
 
 def _all_tasks() -> Iterator[tuple[str, list[Callable[[], None]]]]:
     kinds = ("full", "tied", "diag", "spherical")
-    floats = (np.float64, np.float32)
-    gaussian = [(kind, _rows(dtype)) for kind in kinds for dtype in floats]
-    # Many independent columns have other kernels than few.
-    gaussian += [("diag", _rows(dtype, n_columns=_WIDE)) for dtype in floats]
+    # Very few columns of float32 are computed with in float64; many independent columns have other
+    # kernels than few.
+    gaussian = [
+        *((kind, _rows(np.float64)) for kind in kinds),
+        *((kind, _rows(np.float32, n_columns=_SOME)) for kind in kinds),
+        *(("diag", _rows(dtype, n_columns=_WIDE)) for dtype in (np.float64, np.float32)),
+    ]
     yield "GaussianMixture", _tasks(_gaussian_mixture, *(_with(*each) for each in gaussian))
     yield "BayesianGaussianMixture", _tasks(_bayesian_mixture, *(_with(*each) for each in gaussian))
     yield (
