@@ -31,8 +31,10 @@ def _mixture(kind, n_columns, n_rows=20_000, n_components=8):
     return MixtureModel(Gaussian(kind, 0.0), weights, parameters, n_jobs=1), problem.X
 
 
-@pytest.mark.parametrize("n_columns", [2, 16, 64])
-@pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
+@pytest.mark.parametrize("kind, n_columns", [
+    *((kind, D) for kind in ("full", "tied", "diag", "spherical") for D in (2, 16, 64)),
+    ("diag", 784),
+])  # fmt: skip
 def test_mixture_expect(benchmark, kind, n_columns):
     model, X = _mixture(kind, n_columns)
     found = benchmark(model.expect, X)
